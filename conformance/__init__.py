@@ -1,0 +1,1 @@
+"""Backends, suites, faults and the command line: any sampler against the oracle."""

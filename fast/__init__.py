@@ -1,0 +1,1 @@
+"""The production sampler: the same contract in torch, FlashInfer kernels on CUDA."""

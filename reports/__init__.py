@@ -1,0 +1,1 @@
+"""Results of a run as data, and the pages made from them."""

@@ -1,0 +1,236 @@
+"""The results of one run: plain data, written and read as JSON.
+
+Nothing here depends on time, on the machine's load or on the number of workers: the same backend, tier
+and seed give the same bytes.
+"""
+
+import json
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+SCHEMA = "aliquot-results/1"
+
+
+class Verdict(StrEnum):
+    """How one check ended."""
+
+    PASS = "PASS"
+    FAIL = "FAIL"
+    UNDECIDED = "UNDECIDED"
+    DIVERGES = "DIVERGES"
+    UNSUPPORTED = "UNSUPPORTED"
+    ERROR = "ERROR"
+
+
+class ResultsError(ValueError):
+    """A results file that cannot be read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """Why a check failed.
+
+    `witness` is the smallest case found (JSON values: logits or a corpus row, the parameters, the ids),
+    `wanted` and `got` one line each, `effect` the size of the difference with its unit, `likely_cause` the
+    known fault that explains it best, `reproduce` one shell command.
+    """
+
+    witness: dict[str, Any]
+    wanted: str
+    got: str
+    reproduce: str
+    effect: str | None = None
+    likely_cause: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statistic:
+    """A statistical test's figures.
+
+    `alpha` is the share of the run's false-alarm budget, `mde_tv` the total-variation distance found with
+    99 % probability in `draws` draws, `pooled` says which cells were merged. One of `p_value` and
+    `log10_e` is set. `gates` is false for a figure that is shown beside the one that decides.
+    """
+
+    method: str
+    draws: int
+    alpha: float
+    p_value: float | None = None
+    log10_e: float | None = None
+    mde_tv: float | None = None
+    cells: int | None = None
+    pooled: str | None = None
+    gates: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frequencies:
+    """Expected against drawn frequencies: `expected` in probability, `drawn` in counts, one per label."""
+
+    title: str
+    labels: tuple[str, ...]
+    expected: tuple[float, ...]
+    drawn: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckResult:
+    """One check: an id that is stable between runs, the clauses it tests, its verdict and the reason."""
+
+    id: str
+    clauses: tuple[str, ...]
+    group: str
+    title: str
+    case: str
+    evidence: str
+    verdict: Verdict
+    reason: str
+    finding: Finding | None = None
+    statistics: tuple[Statistic, ...] = ()
+    frequencies: Frequencies | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClauseInfo:
+    """What the report needs to know of a clause."""
+
+    id: str
+    group: str
+    title: str
+    text: str
+    level: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackendInfo:
+    """What the backend said of itself; `freedoms` maps each freedom to the declared choice."""
+
+    name: str
+    version: str
+    device: str
+    dtypes: tuple[str, ...]
+    accuracy: str
+    noise: str
+    parameters: tuple[str, ...]
+    freedoms: dict[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResults:
+    """A whole run. `checks` are sorted by id, `alpha` bounds the false alarms of the run."""
+
+    aliquot: str
+    backend: BackendInfo
+    tier: str
+    seed: int
+    alpha: float
+    environment: dict[str, str]
+    clauses: tuple[ClauseInfo, ...]
+    checks: tuple[CheckResult, ...]
+    schema: str = field(default=SCHEMA)
+
+    @property
+    def counts(self) -> dict[Verdict, int]:
+        """How many checks ended in each verdict, all verdicts present."""
+        found = Counter(check.verdict for check in self.checks)
+        return {verdict: found[verdict] for verdict in Verdict}
+
+    @property
+    def verdict(self) -> Verdict:
+        """FAIL if a check failed, else ERROR if one could not run or none ran, else PASS."""
+        counts = self.counts
+        if counts[Verdict.FAIL]:
+            return Verdict.FAIL
+        if counts[Verdict.ERROR] or not counts[Verdict.PASS]:
+            return Verdict.ERROR
+        return Verdict.PASS
+
+    def clause_verdict(self, clause: str) -> Verdict | None:
+        """The worst verdict among a clause's checks; None when no check tests it."""
+        order = (
+            Verdict.FAIL,
+            Verdict.ERROR,
+            Verdict.UNDECIDED,
+            Verdict.DIVERGES,
+            Verdict.PASS,
+            Verdict.UNSUPPORTED,
+        )
+        found = {check.verdict for check in self.checks if clause in check.clauses}
+        return next((verdict for verdict in order if verdict in found), None)
+
+
+def check_from_dict(data: dict[str, Any]) -> CheckResult:
+    """Build a check from its JSON object."""
+    finding = data.get("finding")
+    frequencies = data.get("frequencies")
+    plain = {
+        key: data[key] for key in ("id", "group", "title", "case", "evidence", "reason")
+    }
+    return CheckResult(
+        **plain,
+        clauses=tuple(data["clauses"]),
+        verdict=Verdict(data["verdict"]),
+        finding=Finding(**finding) if finding else None,
+        statistics=tuple(Statistic(**s) for s in data.get("statistics", ())),
+        frequencies=_frequencies(frequencies) if frequencies else None,
+    )
+
+
+def _frequencies(data: dict[str, Any]) -> Frequencies:
+    return Frequencies(
+        title=data["title"],
+        labels=tuple(data["labels"]),
+        expected=tuple(data["expected"]),
+        drawn=tuple(data["drawn"]),
+    )
+
+
+def check_to_dict(check: CheckResult) -> dict[str, Any]:
+    """The JSON object of a check, empty parts left out."""
+    return {key: value for key, value in asdict(check).items() if value not in (None, ())}
+
+
+def to_json(results: RunResults) -> str:
+    """The results file: UTF-8 JSON, keys sorted, the same bytes for the same results."""
+    data = asdict(results)
+    data["checks"] = [check_to_dict(check) for check in results.checks]
+    data["verdict"] = results.verdict
+    return json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def from_json(text: str) -> RunResults:
+    """Read a results file.
+
+    Raises ResultsError when the text is not JSON, is of another schema version or lacks a field.
+    """
+    try:
+        data = json.loads(text)
+        if data["schema"] != SCHEMA:
+            raise ResultsError(f"results file: schema is {data['schema']!r}, allowed is {SCHEMA!r}")
+        return _from_dict(data)
+    except (KeyError, TypeError, json.JSONDecodeError) as error:
+        raise ResultsError(f"results file: not readable as {SCHEMA}: {error!r}") from error
+
+
+def _from_dict(data: dict[str, Any]) -> RunResults:
+    backend = dict(data["backend"])
+    for name in ("dtypes", "parameters"):
+        backend[name] = tuple(backend[name])
+    plain = {key: data[key] for key in ("aliquot", "tier", "seed", "alpha", "environment")}
+    return RunResults(
+        **plain,
+        backend=BackendInfo(**backend),
+        clauses=tuple(ClauseInfo(**clause) for clause in data["clauses"]),
+        checks=tuple(check_from_dict(check) for check in data["checks"]),
+    )
+
+
+def read(path: Path) -> RunResults:
+    """Read the results file at `path`; raises ResultsError naming it."""
+    try:
+        return from_json(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, ResultsError) as error:
+        raise ResultsError(f"{path}: {error}") from error

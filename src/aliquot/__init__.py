@@ -1,0 +1,3 @@
+"""Conformance suite and reference oracle for LLM token samplers."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""Statistical tests with stated false-alarm rate and stated power; knows nothing of samplers."""
