@@ -1,0 +1,46 @@
+"""Accuracy classes: the arithmetic that a backend declares, from which every tolerance is derived."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccuracyClass:
+    """The arithmetic of a sampler.
+
+    `unit` is the unit roundoff u (2^-24 for float32). `summation` says how sums over the vocabulary grow:
+    `sequential` accumulates V roundings, `blocked` ceil(log2 V), `exact` none (a wider accumulator).
+    `exp_ulps` bounds the error of exp and log in units of u. `parameter_unit` is the unit roundoff of the dtype that
+    holds temperature, top_p, min_p and the penalties.
+    """
+
+    name: str
+    unit: float
+    summation: Literal["sequential", "blocked", "exact"]
+    exp_ulps: float
+    parameter_unit: float
+
+    def sum_error(self, size: int) -> float:
+        """Relative error of a sum of `size` non-negative terms."""
+        if self.summation == "exact" or size <= 1:
+            return self.unit
+        terms = size - 1 if self.summation == "sequential" else math.ceil(math.log2(size))
+        return terms * self.unit
+
+
+_F32, _F64 = 2.0**-24, 2.0**-53
+
+CLASSES = {
+    cls.name: cls
+    for cls in (
+        AccuracyClass(name="float32", unit=_F32, summation="blocked", exp_ulps=2,
+                      parameter_unit=_F32),
+        AccuracyClass(name="float32-sequential", unit=_F32, summation="sequential", exp_ulps=2,
+                      parameter_unit=_F32),
+        AccuracyClass(name="float32-wide-sum", unit=_F32, summation="exact", exp_ulps=2,
+                      parameter_unit=_F32),
+        AccuracyClass(name="float64", unit=_F64, summation="blocked", exp_ulps=2,
+                      parameter_unit=_F64),
+    )
+}  # fmt: skip
