@@ -25,6 +25,17 @@ class Verdict(StrEnum):
     ERROR = "ERROR"
 
 
+SEVERITY = (
+    Verdict.FAIL,
+    Verdict.ERROR,
+    Verdict.UNDECIDED,
+    Verdict.DIVERGES,
+    Verdict.PASS,
+    Verdict.UNSUPPORTED,
+)
+"""The verdicts, worst first: a clause takes the worst among its checks."""
+
+
 class ResultsError(ValueError):
     """A results file that cannot be read."""
 
@@ -150,25 +161,15 @@ class RunResults:
 
     def clause_verdict(self, clause: str) -> Verdict | None:
         """The worst verdict among a clause's checks; None when no check tests it."""
-        order = (
-            Verdict.FAIL,
-            Verdict.ERROR,
-            Verdict.UNDECIDED,
-            Verdict.DIVERGES,
-            Verdict.PASS,
-            Verdict.UNSUPPORTED,
-        )
         found = {check.verdict for check in self.checks if clause in check.clauses}
-        return next((verdict for verdict in order if verdict in found), None)
+        return next((verdict for verdict in SEVERITY if verdict in found), None)
 
 
 def check_from_dict(data: dict[str, Any]) -> CheckResult:
     """Build a check from its JSON object."""
     finding = data.get("finding")
     frequencies = data.get("frequencies")
-    plain = {
-        key: data[key] for key in ("id", "group", "title", "case", "evidence", "reason")
-    }
+    plain = {key: data[key] for key in ("id", "group", "title", "case", "evidence", "reason")}
     return CheckResult(
         **plain,
         clauses=tuple(data["clauses"]),
@@ -211,7 +212,9 @@ def from_json(text: str) -> RunResults:
         if data["schema"] != SCHEMA:
             raise ResultsError(f"results file: schema is {data['schema']!r}, allowed is {SCHEMA!r}")
         return _from_dict(data)
-    except (KeyError, TypeError, json.JSONDecodeError) as error:
+    except ResultsError:
+        raise
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ResultsError(f"results file: not readable as {SCHEMA}: {error!r}") from error
 
 

@@ -1,0 +1,112 @@
+"""What a run says in one line and in a few numbers; shared by all pages."""
+
+import math
+from collections import defaultdict
+
+from aliquot.reports.results import CheckResult, RunResults, Statistic, Verdict
+from aliquot.reports.text import ALPHA, count, plural, scientific
+
+MEANINGS = {
+    Verdict.PASS: "the sampler did what the clause says",
+    Verdict.FAIL: "the sampler broke the clause; a finding gives the case",
+    Verdict.UNDECIDED: "the difference lies inside the derived rounding band",
+    Verdict.DIVERGES: "it differs where the contract leaves a choice that the backend declared",
+    Verdict.UNSUPPORTED: "the backend does not declare the capability that the check needs",
+    Verdict.ERROR: "the check could not run; says nothing of the sampler",
+}
+"""What each verdict means, in a few words."""
+
+_OUTCOMES = {
+    Verdict.UNDECIDED: "undecided",
+    Verdict.DIVERGES: "differ by a declared freedom",
+    Verdict.UNSUPPORTED: "not supported",
+    Verdict.ERROR: "could not run",
+}
+
+
+def headline(results: RunResults) -> str:
+    """The verdict in one sentence, without the verdict's own word: "3 of 214 checks failed"."""
+    counts, total = results.counts, len(results.checks)
+    if not total:
+        return "no check ran"
+    if results.verdict is Verdict.FAIL:
+        return f"{count(counts[Verdict.FAIL])} of {plural(total, 'check')} failed"
+    if counts[Verdict.ERROR]:
+        return f"{count(counts[Verdict.ERROR])} of {plural(total, 'check')} could not run"
+    if results.verdict is Verdict.PASS:
+        return f"{count(counts[Verdict.PASS])} of {plural(total, 'check')} passed, none failed"
+    return f"none of {plural(total, 'check')} passed"
+
+
+def others(results: RunResults) -> str:
+    """The outcomes that are neither a pass nor a failure: "4 undecided, 2 not supported"."""
+    counts = results.counts
+    return ", ".join(
+        f"{count(counts[verdict])} {words}"
+        for verdict, words in _OUTCOMES.items()
+        if counts[verdict]
+    )
+
+
+def title_of(results: RunResults, check: CheckResult) -> str:
+    """The clause ids of a check and the title of the first: "TOPK03 Ties at the k-th stay"."""
+    titles = {clause.id: clause.title for clause in results.clauses}
+    first = next((titles[clause] for clause in check.clauses if clause in titles), check.title)
+    return f"{', '.join(check.clauses)} {first}".strip()
+
+
+def first_failure(results: RunResults) -> CheckResult | None:
+    """The first check that failed, in the order of the run."""
+    return next((check for check in results.checks if check.verdict is Verdict.FAIL), None)
+
+
+def failures(results: RunResults) -> dict[tuple[str, ...], list[CheckResult]]:
+    """The failed checks by the clauses that they test, in the order of the run."""
+    groups: dict[tuple[str, ...], list[CheckResult]] = defaultdict(list)
+    for check in results.checks:
+        if check.verdict is Verdict.FAIL:
+            groups[check.clauses].append(check)
+    return dict(groups)
+
+
+def evidence_share(statistic: Statistic) -> float:
+    """How far the evidence goes towards a finding: 0 is none, 1 the limit that `alpha` sets.
+
+    log(p) / log(alpha) for a p-value, log(e) / log(1 / alpha) for an e-value. Infinite for p = 0, NaN
+    where alpha sets no limit (alpha not between 0 and 1).
+    """
+    if not 0 < statistic.alpha < 1:
+        return math.nan
+    limit = -math.log10(statistic.alpha)
+    if statistic.log10_e is not None:
+        return max(statistic.log10_e, 0.0) / limit
+    if statistic.p_value is None:
+        return math.nan
+    return -math.log10(statistic.p_value) / limit if statistic.p_value > 0 else math.inf
+
+
+def measured(statistic: Statistic) -> str:
+    """The measured value: "p = 0.41" or "log₁₀ e = 4.20"."""
+    if statistic.log10_e is not None:
+        return f"log₁₀ e = {statistic.log10_e:.2f}"
+    return f"p = {scientific(statistic.p_value)}" if statistic.p_value is not None else "no value"
+
+
+def conditions(statistic: Statistic) -> str:
+    """What the value was measured with: the draws, cells, share of alpha and detectable effect."""
+    parts = [plural(statistic.draws, "draw")]
+    if statistic.cells is not None:
+        parts.append(plural(statistic.cells, "cell"))
+    if statistic.gates:
+        parts.append(f"{ALPHA} = {scientific(statistic.alpha)}")
+    if statistic.mde_tv is not None:
+        parts.append(f"finds TV ≥ {scientific(statistic.mde_tv)}")
+    if statistic.pooled:
+        parts.append(statistic.pooled)
+    return ", ".join(parts)
+
+
+def spent_alpha(results: RunResults) -> tuple[int, float]:
+    """How many statistical tests gate, and the sum of their shares of the false-alarm bound."""
+    shares = [s.alpha for check in results.checks for s in check.statistics if s.gates]
+    return len(shares), math.fsum(shares)
