@@ -97,8 +97,12 @@ class Batch:
 
     @property
     def max_num_logprobs(self) -> int | None:
-        """The most logprobs that a request asks for: None for none at all, -1 if one asks for the row."""
-        asked = [r.params.logprobs for r in self.requests if r.params.logprobs is not None]
+        """The most logprobs that a request asks for: None for none at all, -1 if one asks for the row.
+
+        Requests with explicit ids do not count, their number is void (LOGP12).
+        """
+        numbered = [r.params for r in self.requests if r.params.logprob_token_ids is None]
+        asked = [params.logprobs for params in numbered if params.logprobs is not None]
         if not asked:
             return None
         return -1 if -1 in asked else min(max(asked), self.vocab_size)

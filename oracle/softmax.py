@@ -1,0 +1,63 @@
+"""Softmax and its logarithm in float64, to the last few units.
+
+DRAW01: `P(t) = exp(l[t]) / sum(exp(l))`. LOGP02: `log P(t) = (l[t] - max) - log1p(sum of the
+others' exp)`. The rounding of `l - max` is carried along, the sum is exact (Shewchuk's), and the
+largest token stands outside the logarithm: its logprob keeps full relative precision however close
+to 0 it is. The probabilities sum to 1 within 2^-52 relative and logprobs are right within 4 * 2^-53
+relative of the logits as given.
+"""
+
+import math
+
+import numpy as np
+
+from aliquot.oracle.rows import Rows
+
+
+def softmax(rows: Rows) -> Rows:
+    """Probabilities float64 `[n, V]` of logits `[n, V]`; -inf has probability 0 (DRAW01)."""
+    probs = np.zeros_like(rows)
+    for row, out in zip(rows, probs, strict=True):
+        alive = np.flatnonzero(row > -np.inf)
+        weights, _, _, others = _weighed(row[alive])
+        out[alive] = weights / (1.0 + others)  # DRAW01
+    return probs
+
+
+def log_softmax(rows: Rows) -> Rows:
+    """Logprobs float64 `[n, V]` of logits `[n, V]`; -inf stays -inf (LOGP02)."""
+    logprobs = np.full_like(rows, -np.inf)
+    for row, out in zip(rows, logprobs, strict=True):
+        alive = np.flatnonzero(row > -np.inf)
+        _, gaps, lost, others = _weighed(row[alive])
+        out[alive] = gaps - (math.log1p(others) - lost)  # LOGP02
+    return logprobs
+
+
+def weights(logits: Rows) -> Rows:
+    """`exp(l - max)` of finite logits `[m]`: the largest weighs exactly 1."""
+    return _weighed(logits, total=False)[0]
+
+
+def _weighed(logits: Rows, total: bool = True) -> tuple[Rows, Rows, Rows, float]:
+    """Weights, gaps to the largest, what rounding lost in the gaps, and the sum of all weights but the largest."""
+    largest = int(logits.argmax())
+    gaps, lost = _difference(logits, logits[largest])
+    with np.errstate(under="ignore"):
+        weight = np.exp(gaps)
+        weight += weight * lost
+    others = 0.0
+    if total:
+        weight[largest] = 0.0
+        others = math.fsum(weight)
+    weight[largest] = 1.0
+    return weight, gaps, lost, others
+
+
+def _difference(logits: Rows, largest: float) -> tuple[Rows, Rows]:
+    """`logits - largest` rounded, and the exact error of that rounding (Knuth's TwoSum)."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        gaps = logits - largest
+        back = gaps + largest
+        lost = (logits - back) + ((back - gaps) - largest)
+    return gaps, np.where(np.isfinite(lost), lost, 0.0)
