@@ -1,0 +1,120 @@
+"""Draws that replay needs to find a fault, and mismatches in a million draws of torch's own race.
+
+The race under test is the customary float32 one: ``argmax(softmax(logits) / e)`` with exponential
+noise ``e`` from torch, all in float32. The rounding bound of a log score in that arithmetic, with unit
+roundoff ``u = 2**-24`` and first order in ``u``: the shifted logit ``z - max`` is rounded once
+(``|z - max| u``), `exp` is off by at most `EXP_ULPS` units in the last place (``2 u`` each), and the
+divisions by the sum and by the noise round once each. The sum itself is common to all tokens of a
+row and cancels. A logit divided by the temperature would add ``|z| u``; here T = 1.
+"""
+
+import argparse
+import math
+import time
+
+import numpy as np
+import torch
+from statistical_common import (
+    SEED,
+    Floats,
+    Report,
+    arguments,
+    corpus_logits,
+    normal_logits,
+    odd_even,
+    softmax,
+    tempered,
+    total_variation,
+    without_tail,
+)
+
+from aliquot.statistical import replay
+
+UNIT_ROUNDOFF = 2.0**-24
+EXP_ULPS = 4
+POWER = 0.99
+BATCH = 64
+FAULTS = {
+    "T x1.01": lambda logits: tempered(logits, 1.01),
+    "0.1 % of the tail lost": lambda logits: without_tail(logits, 0.001),
+    "2 % odd/even bias": lambda logits: odd_even(logits, 0.02),
+}
+
+
+def race_bound(logits: Floats) -> Floats:
+    """Error bound of a token's log score in the float32 race, float64 [vocab]."""
+    return (np.abs(logits - logits.max()) + 2 * EXP_ULPS + 2) * UNIT_ROUNDOFF
+
+
+def float32_race(
+    law: torch.Tensor, draws: int, generator: torch.Generator
+) -> tuple[Floats, Floats]:
+    """Noise and ids of ``draws`` draws of torch's float32 race from probabilities ``law``."""
+    noise = torch.empty(draws, len(law)).exponential_(generator=generator)
+    return noise.numpy(), (law / noise).argmax(dim=-1).numpy()
+
+
+def mismatches_of(logits: Floats, law: torch.Tensor, draws: int, seed: int) -> np.ndarray:
+    """Outcome of each replayed draw of a race from ``law``, judged against ``logits``."""
+    generator = torch.Generator().manual_seed(seed)
+    bounds, outcomes = race_bound(logits), []
+    for start in range(0, draws, BATCH):
+        noise, ids = float32_race(law, min(BATCH, draws - start), generator)
+        outcomes.append(replay.exponential_race(logits, noise, ids, bounds).outcome)
+    return np.concatenate(outcomes)
+
+
+def detection(report: Report, row: str, logits: Floats, draws: int) -> None:
+    """Mismatch rate of each fault and the draws that find it with 99 % probability."""
+    for name, fault in FAULTS.items():
+        law = fault(logits)
+        outcome = mismatches_of(logits, torch.tensor(law, dtype=torch.float32), draws, SEED)
+        rate = float(np.mean(outcome == replay.MISMATCH))
+        report.add(
+            kind="detection",
+            row=row,
+            fault=name,
+            tv=total_variation(softmax(logits), law),
+            draws_tried=draws,
+            mismatches=int((outcome == replay.MISMATCH).sum()),
+            draws_99=math.ceil(math.log(1 - POWER) / math.log(1 - rate)) if rate else None,
+        )
+
+
+def null(report: Report, row: str, logits: Floats, draws: int) -> None:
+    """Outcomes of a correct float32 race."""
+    law = torch.softmax(torch.tensor(logits, dtype=torch.float32), -1)
+    start = time.monotonic()
+    outcome = mismatches_of(logits, law, draws, SEED + 1)
+    counts = np.bincount(outcome, minlength=3).tolist()
+    report.add(
+        kind="null",
+        row=row,
+        draws=draws,
+        agree=counts[0],
+        rounding=counts[1],
+        mismatches=counts[2],
+        seconds=round(time.monotonic() - start, 1),
+    )
+
+
+def main(options: argparse.Namespace) -> None:
+    """Run all rows; the corpus contributes one peaked, one middling and one flat row."""
+    torch.set_num_threads(1)
+    if options.part == "null":
+        null(Report("replay_null"), "N(0,1), V = 128,256", normal_logits(), options.null_draws)
+        return
+    report = Report("replay")
+    detection(report, "N(0,1), V = 128,256", normal_logits(), options.draws)
+    real = corpus_logits(options.corpus)
+    entropy = [-float(np.sum(p * np.log(p + (p == 0)))) for p in map(softmax, real)]
+    order = np.argsort(entropy)
+    for place in (len(order) // 4, len(order) // 2, len(order) - 1):
+        index = int(order[place])
+        name = f"real row {index} ({entropy[index]:.2f} nats)"
+        detection(report, name, real[index], options.draws)
+        null(report, name, real[index], options.draws)
+
+
+if __name__ == "__main__":
+    main(arguments(part="detection", draws=20_000, null_draws=1_000_000))
