@@ -53,12 +53,14 @@ def draw(law: Rows, uniforms: npt.ArrayLike) -> npt.NDArray[np.int64]:
     Token t is drawn iff the mass before it is at most u and the mass up to it above u.
     """
     us = np.asarray(uniforms, dtype=np.float64)
-    drawn = [_inverse_cdf(row, u) for row, u in zip(law, us, strict=True)]
-    return np.array(drawn, dtype=np.int64)
+    drawn = [draw_row(row, u) for row, u in zip(law, us, strict=True)]
+    return np.array(drawn, dtype=np.int64).reshape(-1)
 
 
-def _inverse_cdf(law: Rows, u: float) -> int:
+def draw_row(law: Rows, uniforms: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """Token ids int64 of the uniforms' shape, all drawn from one law `[V]` as `draw` does."""
     tokens = np.flatnonzero(law > 0)  # DRAW02
     mass = np.cumsum(law[tokens])
-    place = int(np.searchsorted(mass, u * mass[-1], side="right"))  # DRAW01
-    return int(tokens[min(place, tokens.size - 1)])  # DRAW05
+    us = np.asarray(uniforms, dtype=np.float64)
+    place = np.searchsorted(mass, us * mass[-1], side="right")  # DRAW01
+    return np.asarray(tokens[np.minimum(place, tokens.size - 1)])  # DRAW05
