@@ -39,6 +39,20 @@ def weights(logits: Rows) -> Rows:
     return _weighed(logits, total=False)[0]
 
 
+def prefix_sums(weights: Rows) -> Rows:
+    """Running sums of weights `[m]` in [0, 2), each within 2^-52 relative whatever m is.
+
+    The weights are split into two integer limbs, whose running sums are exact.
+    """
+    scale = 2.0 ** (61 - weights.size.bit_length())
+    scaled = weights * scale
+    coarse = np.floor(scaled)
+    fine = (scaled - coarse) * scale
+    sums = [np.cumsum(limb.astype(np.int64)) for limb in (coarse, fine)]
+    total: Rows = sums[0] / scale + sums[1] / scale**2
+    return total
+
+
 def _weighed(logits: Rows, total: bool = True) -> tuple[Rows, Rows, Rows, float]:
     """Weights, gaps to the largest, what rounding lost in the gaps, and the sum of all weights but the largest."""
     largest = int(logits.argmax())

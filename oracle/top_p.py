@@ -13,7 +13,7 @@ import numpy.typing as npt
 from aliquot.contract.profile import CANONICAL, Profile
 from aliquot.oracle.context import Context
 from aliquot.oracle.rows import Rows
-from aliquot.oracle.softmax import weights
+from aliquot.oracle.softmax import prefix_sums, weights
 
 CLAUSES = ("TOPP01", "TOPP02", "TOPP03", "TOPP04", "TOPP05", "TOPP06", "TOPP07", "TOPP08")
 
@@ -42,7 +42,7 @@ def keep(row: Rows, p: float, profile: Profile = CANONICAL) -> npt.NDArray[np.bo
 
 def nucleus_size(descending: Rows, p: float, exact: str = "stop") -> int:
     """How many of the sorted finite logits `[m]` have less than p of the mass before them."""
-    mass = np.cumsum(weights(descending))
+    mass = prefix_sums(weights(descending))
     before = np.concatenate([[0.0], mass[:-1]])
     reached = p * mass[-1]
     inside = before <= reached if exact == "one_more" else before < reached  # TOPP01 TOPP02 TOPP03
