@@ -1,0 +1,105 @@
+"""The oracle as a backend: the suite's own null, and the ground that faults are built on."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import aliquot
+from aliquot.conformance.backend import Capabilities
+from aliquot.contract.batch import LOGPROBS_MODES, Batch
+from aliquot.contract.output import SamplerOutput
+from aliquot.contract.profile import CANONICAL, Profile
+from aliquot.oracle import law, pipeline, sampler
+
+Rows = npt.NDArray[np.float64]
+MANY_ROWS = 8
+
+DECLARED = Capabilities(
+    name="oracle",
+    version=aliquot.__version__,
+    arrays="numpy",
+    dtypes=("float32", "float16", "bfloat16"),
+    logprobs_modes=LOGPROBS_MODES,
+    validates=True,
+    accuracy="float64",
+    profile=replace(CANONICAL, bad_row="invalid_mark"),
+)
+
+
+@dataclass
+class OracleBackend:
+    """The oracle's own sampler, or with other `steps` a sampler that departs from the contract."""
+
+    steps: pipeline.Steps | None = None
+    capabilities: Capabilities = DECLARED
+
+    def __post_init__(self) -> None:
+        self.reseed(0)
+
+    def reseed(self, seed: int) -> None:
+        """Restart the noise of requests without a seed."""
+        self.rng = np.random.default_rng(seed)
+
+    @property
+    def profile(self) -> Profile:
+        """The freedoms in force."""
+        return self.capabilities.profile
+
+    def sample(self, logits: Any, batch: Batch) -> SamplerOutput:
+        """Sample from NumPy logits [n, V]; copies of one row share the work of its law."""
+        batch.validate()
+        if batch.wants_logprobs or len(batch) < MANY_ROWS or not np.isfinite(logits).any(1).all():
+            return self.sample_rows(logits, batch)
+        first, copies = unique_rows(logits, batch)
+        part = subset(batch, first)
+        outcome = pipeline.run(logits[first], part, profile=self.profile, steps=self.steps)
+        noise = sampler.uniforms(batch.requests, self.rng)
+        ids = np.empty((len(batch), 1), dtype=self.profile.id_dtype)
+        for u, probs in enumerate(outcome.law):
+            ids[copies == u, 0] = self.draw(probs, noise[copies == u])
+        return SamplerOutput(sampled_token_ids=ids)
+
+    def sample_rows(self, logits: Any, batch: Batch) -> SamplerOutput:
+        """Sample row by row, with logprobs."""
+        return sampler.sample(logits, batch, self.rng, profile=self.profile, steps=self.steps)
+
+    def draw(self, probs: Rows, noise: Rows) -> npt.NDArray[np.int64]:
+        """Draw one token per uniform from a law [V]."""
+        return law.draw_row(probs, noise)
+
+
+def unique_rows(logits: Any, batch: Batch) -> tuple[list[int], npt.NDArray[np.int64]]:
+    """The first row of each kind, and for every row which kind it is."""
+    kinds: dict[object, int] = {}
+    first: list[int] = []
+    copies = np.empty(len(batch), dtype=np.int64)
+    for r, request in enumerate(batch.requests):
+        mask = None if batch.grammar_bitmask is None else batch.grammar_bitmask[r].tobytes()
+        key = (
+            id(request.params),
+            tuple(request.prompt_token_ids or ()),
+            tuple(request.output_token_ids),
+            mask,
+            logits[r].tobytes(),
+        )
+        if key not in kinds:
+            kinds[key] = len(first)
+            first.append(r)
+        copies[r] = kinds[key]
+    return first, copies
+
+
+def subset(batch: Batch, rows: list[int]) -> Batch:
+    """The batch of some of its rows."""
+    mask = batch.grammar_bitmask
+    return replace(
+        batch,
+        requests=[batch.requests[r] for r in rows],
+        grammar_bitmask=None if mask is None else mask[rows],
+        all_greedy=None,
+        all_random=None,
+    )
+
+

@@ -1,0 +1,105 @@
+"""Logits into the arrays that a backend takes, and its answer back into NumPy."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from aliquot.conformance.backend import Capabilities
+from aliquot.conformance.case import Case
+from aliquot.contract.output import SamplerOutput
+
+
+class FormError(Exception):
+    """An answer of the wrong shape, dtype or range; `clause` is the rule it breaks."""
+
+    def __init__(self, clause: str, wanted: str, got: str) -> None:
+        super().__init__(f"wanted {wanted}, got {got}")
+        self.clause, self.wanted, self.got = clause, wanted, got
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A backend's answer in NumPy: ids int64 [n], and logprobs as returned."""
+
+    ids: npt.NDArray[np.int64]
+    logprob_ids: npt.NDArray[np.int64] | None = None
+    logprobs: npt.NDArray[np.float32] | None = None
+    ranks: npt.NDArray[np.int64] | None = None
+
+
+def logits_for(case: Case, capabilities: Capabilities) -> Any:
+    """The case's logits as the backend's arrays, in the case's dtype and layout.
+
+    NumPy has no bfloat16: a NumPy backend takes such rows as float32 of the same values.
+    """
+    n, vocab = case.logits.shape
+    buffer = np.full((n, vocab + case.padding), 99.0, dtype=np.float32)
+    buffer[:, :vocab] = case.logits
+    if capabilities.arrays == "numpy":
+        dtype = "float32" if case.dtype == "bfloat16" else case.dtype
+        return buffer.astype(dtype)[:, :vocab]
+    import torch
+
+    tensor = torch.from_numpy(buffer).to(getattr(torch, case.dtype))
+    return tensor.to(capabilities.device)[:, :vocab]
+
+
+def bits(array: Any) -> bytes:
+    """The exact bytes of an array, to see whether it was overwritten."""
+    if hasattr(array, "detach"):
+        import torch
+
+        return array.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes()
+    return np.ascontiguousarray(array).tobytes()
+
+
+def to_numpy(array: Any) -> npt.NDArray[Any]:
+    """A NumPy view or copy of a NumPy or torch array."""
+    return array.detach().cpu().numpy() if hasattr(array, "detach") else np.asarray(array)
+
+
+def read(output: Any, case: Case, capabilities: Capabilities) -> Answer:
+    """Check the form of a backend's answer and return it in NumPy; raises FormError."""
+    if not isinstance(output, SamplerOutput):
+        raise FormError("IO06", "a SamplerOutput", f"a {type(output).__name__}")
+    n, vocab = case.logits.shape
+    profile = capabilities.profile
+    ids = _ids("sampled ids", output.sampled_token_ids, (n, 1), profile.id_dtype)[:, 0]
+    lowest = -1 if profile.bad_row == "invalid_mark" else 0
+    if n and not (ids.min() >= lowest and ids.max() < vocab):
+        bad = ids[(ids < lowest) | (ids >= vocab)][0]
+        raise FormError("IO08", f"sampled ids in [0, {vocab})", f"id {bad}")
+    if output.logprobs is None:
+        return Answer(ids)
+    values = to_numpy(output.logprobs.values)
+    width = values.shape[1] if values.ndim == 2 else -1
+    _form("logprobs", values, (n, width), "float32")
+    dtype = profile.id_dtype
+    return Answer(
+        ids,
+        _ids("logprob ids", output.logprobs.token_ids, (n, width), dtype),
+        values,
+        _form("ranks", to_numpy(output.logprobs.ranks), (n,), "int64").astype(np.int64),
+    )
+
+
+def _ids(
+    what: str, array: Any, shape: tuple[int, ...], dtype: str
+) -> npt.NDArray[np.int64]:
+    found = to_numpy(array)
+    if found.shape != shape:
+        raise FormError("IO06", f"{what} of shape {list(shape)}", f"shape {list(found.shape)}")
+    if found.dtype != np.dtype(dtype):
+        raise FormError("IO07", f"{what} of dtype {dtype}", f"dtype {found.dtype}")
+    return found.astype(np.int64)
+
+
+def _form(
+    what: str, array: npt.NDArray[Any], shape: tuple[int, ...], dtype: str
+) -> npt.NDArray[Any]:
+    if array.shape != shape or array.dtype != np.dtype(dtype):
+        wanted = f"{what} of shape {list(shape)} and dtype {dtype}"
+        raise FormError("IO09", wanted, f"shape {list(array.shape)}, dtype {array.dtype}")
+    return array

@@ -1,0 +1,129 @@
+"""What a sampler must offer to be tested: one method and an honest declaration."""
+
+import importlib
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from aliquot.contract.batch import Batch, LogprobsMode
+from aliquot.contract.output import SamplerOutput
+from aliquot.contract.params import SamplingParams
+from aliquot.contract.profile import CANONICAL, Profile
+
+ENTRY_POINT_GROUP = "aliquot.backends"
+FAULT_PREFIX = "fault:"
+PARAMETERS = frozenset(f.name for f in fields(SamplingParams)) | {"grammar_bitmask"}
+
+
+class BackendLoadError(Exception):
+    """A backend that cannot be found, imported or made; the message is one line."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capabilities:
+    """What a backend says of itself; nothing undeclared is tested, nothing declared is skipped.
+
+    `arrays` is the kind of array that `sample` takes and returns, `dtypes` the logits' dtypes, `parameters` the
+    names of SamplingParams' fields that act (and `grammar_bitmask`), `logprobs_modes` the modes it
+    offers, `accuracy` a name in contract.accuracy.CLASSES. `validates` says that `sample` refuses bad parameters
+    with ValueError. `noise` is replayable when the draws' noise can be had.
+    """
+
+    name: str
+    version: str = "unknown"
+    arrays: Literal["torch", "numpy"] = "torch"
+    device: str = "cpu"
+    dtypes: tuple[str, ...] = ("float32",)
+    parameters: frozenset[str] = PARAMETERS
+    logprobs_modes: tuple[LogprobsMode, ...] = ()
+    validates: bool = False
+    noise: Literal["opaque", "replayable"] = "opaque"
+    accuracy: str = "float32"
+    profile: Profile = CANONICAL
+
+
+@runtime_checkable
+class Backend(Protocol):
+    """A sampler under test.
+
+    A backend may also have `reseed(seed: int) -> None`, which restarts the noise of requests without a seed; without
+    it, two runs draw different tokens.
+    """
+
+    capabilities: Capabilities
+
+    def sample(self, logits: Any, batch: Batch) -> SamplerOutput:
+        """Sample one token per row of `logits` [n, V]."""
+        ...
+
+
+def load(spec: str) -> Backend:
+    """Make the backend that `spec` names: an installed name, `module:Name` or `fault:NAME`.
+
+    Raises BackendLoadError with one line that says what is wrong and what is allowed.
+    """
+    try:
+        made = _factory(spec)()
+    except BackendLoadError:
+        raise
+    except Exception as error:
+        raise BackendLoadError(f"backend {spec}: cannot be made: {one_line(error)}") from error
+    if not isinstance(made, Backend) or not isinstance(made.capabilities, Capabilities):
+        raise BackendLoadError(
+            f"backend {spec}: is a {type(made).__name__} without sample() and capabilities "
+            "(an aliquot.conformance.backend.Capabilities)"
+        )
+    return made
+
+
+def installed() -> dict[str, EntryPoint]:
+    """The backends that installed packages offer, by name."""
+    return {point.name: point for point in sorted(entry_points(group=ENTRY_POINT_GROUP))}
+
+
+def one_line(error: BaseException) -> str:
+    """An exception as `Type: first line of the message`."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+def _factory(spec: str) -> Callable[[], Any]:
+    if spec.startswith(FAULT_PREFIX):
+        return _fault(spec)
+    if ":" in spec:
+        return _named(spec)
+    known = installed()
+    if spec not in known:
+        raise BackendLoadError(
+            f"backend {spec}: no such backend; installed are {', '.join(known)}, "
+            "also allowed are module:Name and fault:NAME"
+        )
+    return _as_factory(known[spec].load())
+
+
+def _fault(spec: str) -> Callable[[], Any]:
+    from aliquot.conformance.faults import FAULTS
+
+    name = spec.removeprefix(FAULT_PREFIX)
+    if name not in FAULTS:
+        raise BackendLoadError(f"backend {spec}: no such fault; allowed are {', '.join(FAULTS)}")
+    return FAULTS[name].make
+
+
+def _named(spec: str) -> Callable[[], Any]:
+    module, _, name = spec.partition(":")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    target: Any = importlib.import_module(module)
+    for part in name.split("."):
+        if not hasattr(target, part):
+            raise BackendLoadError(f"backend {spec}: {module} has no {name}")
+        target = getattr(target, part)
+    return _as_factory(target)
+
+
+def _as_factory(target: Any) -> Callable[[], Any]:
+    return target if callable(target) else lambda: target

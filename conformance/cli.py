@@ -1,0 +1,160 @@
+"""The command line: run, list and explain."""
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from aliquot.conformance.tiers import TIERS
+
+if TYPE_CHECKING:
+    from aliquot.reports.results import RunResults
+
+EXIT_FINDINGS, EXIT_WRONG_USE = 1, 2
+SHOWN_FINDINGS = 10
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Proves that a token sampler draws exactly and fairly.",
+)
+out = Console(highlight=False, soft_wrap=True)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+TierName = StrEnum("TierName", {name: name for name in TIERS})  # type: ignore[misc]
+
+
+class Listing(StrEnum):
+    """What `aliquot list` can list."""
+
+    clauses = "clauses"
+    backends = "backends"
+    faults = "faults"
+
+
+def refuse(message: str) -> NoReturn:
+    """End with one line on standard error and exit code 2."""
+    err.print(f"aliquot: {message}", markup=False)
+    raise typer.Exit(EXIT_WRONG_USE)
+
+
+@app.command()
+def run(
+    backend: Annotated[str, typer.Option(help="NAME, module:Name or fault:NAME.")] = "fast",
+    tier: Annotated[TierName, typer.Option(help="Budget of draws.")] = TierName("pr"),
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the run's noise.")] = 0,
+    report: Annotated[Path | None, typer.Option(help="Folder for the report.")] = None,
+    workers: Annotated[int, typer.Option("-n", "--workers", min=0, help="Processes.")] = 2,
+    only: Annotated[str | None, typer.Option(help="Checks whose id begins so.")] = None,
+) -> None:
+    """Run a sampler beside the oracle and say red or green with the reason.
+
+    Exit code 0: pass. 1: findings. 2: wrong use, or a backend that cannot be loaded or run.
+    """
+    from aliquot.conformance.backend import BackendLoadError
+    from aliquot.conformance.progress import RunProgress
+    from aliquot.conformance.run import RunError
+    from aliquot.conformance.run import run as run_suites
+    from aliquot.reports.results import Verdict
+
+    if report is not None and report.exists() and not report.is_dir():
+        refuse(f"--report {report}: is a file, allowed is a folder")
+    try:
+        with RunProgress(err) as progress:
+            results = run_suites(
+                backend, tier=tier.value, seed=seed, workers=workers, only=only, listener=progress
+            )
+    except (BackendLoadError, RunError) as error:
+        refuse(str(error))
+    _print_results(results)
+    if report is not None:
+        _write(results, report)
+    codes = {Verdict.PASS: 0, Verdict.FAIL: EXIT_FINDINGS}
+    raise typer.Exit(codes.get(results.verdict, EXIT_WRONG_USE))
+
+
+def _print_results(results: "RunResults") -> None:
+    from aliquot.reports.results import Verdict
+
+    for verdict in (Verdict.FAIL, Verdict.ERROR):
+        red = [check for check in results.checks if check.verdict is verdict]
+        for check in red[:SHOWN_FINDINGS]:
+            names = " ".join(check.clauses)
+            out.print(f"{verdict} {names} {check.id}: {check.reason}", markup=False)
+            if check.finding and check.finding.likely_cause:
+                out.print(f"     likely cause: {check.finding.likely_cause}", markup=False)
+            if check.finding:
+                out.print(f"     {check.finding.reproduce}", markup=False)
+        if len(red) > SHOWN_FINDINGS:
+            out.print(f"     and {len(red) - SHOWN_FINDINGS} more with {verdict}")
+    counts = ", ".join(f"{n} {verdict}" for verdict, n in results.counts.items() if n)
+    out.print(f"{results.verdict}: {results.backend.name}, tier {results.tier}, "
+              f"seed {results.seed}: {counts}", markup=False)  # fmt: skip
+
+
+def _write(results: "RunResults", folder: Path) -> None:
+    from aliquot.reports.write import write_all
+
+    try:
+        paths = write_all(results, folder)
+    except OSError as error:
+        refuse(f"--report {folder}: cannot be written: {error.strerror}")
+    out.print(f"report: {paths['html']}", markup=False)
+
+
+@app.command(name="list")
+def list_(what: Annotated[Listing, typer.Argument(help="What to list.")]) -> None:
+    """List the contract's clauses, the installed backends or the fault library."""
+    table = {
+        Listing.clauses: _clauses,
+        Listing.backends: _backends,
+        Listing.faults: _faults,
+    }[what]()
+    out.print(table)
+
+
+def _clauses() -> Table:
+    from aliquot.contract.clauses import clauses
+
+    table = _table("clause", "level", "rule")
+    for clause in clauses().values():
+        table.add_row(clause.id, clause.level, f"{clause.title}. {clause.text}")
+    return table
+
+
+def _backends() -> Table:
+    from aliquot.conformance.backend import installed
+
+    table = _table("backend", "comes from")
+    for name, point in installed().items():
+        table.add_row(name, point.value)
+    return table
+
+
+def _faults() -> Table:
+    from aliquot.conformance.faults import FAULTS
+
+    table = _table("fault", "report", "clause", "what is wrong")
+    for name, fault in FAULTS.items():
+        table.add_row(name, fault.report, " ".join(fault.clauses), fault.about)
+    return table
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for i, column in enumerate(columns):
+        table.add_column(column, overflow="fold", no_wrap=i == 0)
+    return table
+
+
+def main() -> None:
+    """Entry point: errors of use are one line, never a traceback."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        err.print("aliquot: interrupted")
+        sys.exit(130)

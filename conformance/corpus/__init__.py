@@ -1,0 +1,1 @@
+"""Logits to test on: rows of a real language model and rows made to hurt."""

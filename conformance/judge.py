@@ -1,0 +1,355 @@
+"""The judge of one check: calls the backend, compares with the oracle, records verdict and evidence."""
+
+import hashlib
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from aliquot.conformance import arrays
+from aliquot.conformance.arrays import Answer, FormError
+from aliquot.conformance.backend import Backend, Capabilities, one_line
+from aliquot.conformance.case import Case
+from aliquot.conformance.expectation import Expectation
+from aliquot.conformance.tiers import Tier
+from aliquot.contract.accuracy import CLASSES, AccuracyClass
+from aliquot.contract.clauses import clauses
+from aliquot.reports.results import (
+    CheckResult,
+    Finding,
+    Frequencies,
+    Statistic,
+    Verdict,
+)
+
+CHUNK_VALUES = 1 << 23
+
+
+class Concluded(Exception):
+    """A check that ended early; the judge holds the verdict."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """What all checks of a worker share: the backend under its spec, the tier and the run's seed."""
+
+    spec: str
+    backend: Backend
+    tier: Tier
+    seed: int
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """The backend's declaration."""
+        return self.backend.capabilities
+
+    @property
+    def accuracy(self) -> AccuracyClass:
+        """The arithmetic that the backend declares."""
+        return CLASSES[self.capabilities.accuracy]
+
+
+@dataclass
+class Judge:
+    """Judges one check; `alpha` is its share of the run's false-alarm budget."""
+
+    session: Session
+    check_id: str
+    clause_ids: tuple[str, ...]
+    title: str
+    case_name: str
+    alpha: float = 0.0
+    verdict: Verdict | None = None
+    reason: str = ""
+    notes: list[str] = field(default_factory=list)
+    evidence: set[str] = field(default_factory=set)
+    finding: Finding | None = None
+    statistics: list[Statistic] = field(default_factory=list)
+    frequencies: Frequencies | None = None
+
+    @cached_property
+    def rng(self) -> np.random.Generator:
+        """The check's own noise, the same in every order of checks and number of workers."""
+        digest = hashlib.sha256(self.check_id.encode()).digest()
+        return np.random.default_rng([self.session.seed, *np.frombuffer(digest[:16], np.uint32)])
+
+    # Calling the backend
+
+    def supports(self, case: Case) -> None:
+        """End as UNSUPPORTED when the case needs what the backend does not declare."""
+        capabilities = self.session.capabilities
+        missing = sorted(case.features() - capabilities.parameters)
+        if case.dtype not in capabilities.dtypes:
+            missing.append(f"dtype {case.dtype}")
+        asks = any(r.params.logprobs is not None for r in case.requests)
+        if asks and case.mode not in capabilities.logprobs_modes:
+            missing.append(f"logprobs mode {case.mode}")
+        if missing:
+            self.conclude(Verdict.UNSUPPORTED, f"not declared: {', '.join(missing)}")
+
+    def shows(self, mode: str) -> bool:
+        """Whether the backend declares a logprobs mode."""
+        declared = self.session.capabilities
+        return mode in declared.logprobs_modes and "logprobs" in declared.parameters
+
+    def answer(self, case: Case, logits: Any = None) -> Answer:
+        """The backend's answer to a case, its form checked."""
+        if logits is None:
+            logits = arrays.logits_for(case, self.session.capabilities)
+        output = self.call(case, logits)
+        try:
+            return arrays.read(output, case, self.session.capabilities)
+        except FormError as error:
+            self.clause_ids = (error.clause,)
+            self.title = clauses()[error.clause].title
+            self.fail(case, 0, error.wanted, error.got)
+
+    def call(self, case: Case, logits: Any) -> Any:
+        """The backend's raw output; an exception ends the check as ERROR."""
+        self.reseed()
+        try:
+            return self.session.backend.sample(logits, case.batch())
+        except Exception as error:
+            self.conclude(Verdict.ERROR, f"sample raised {one_line(error)} on {case.name}")
+
+    def reseed(self) -> None:
+        """Restart the backend's noise, where it can be restarted."""
+        reseed = getattr(self.session.backend, "reseed", None)
+        if reseed is not None:
+            reseed(int(self.rng.integers(2**63)))
+
+    def expect(self, case: Case) -> Expectation:
+        """What the oracle says of a case under the backend's declared profile and arithmetic."""
+        capabilities = self.session.capabilities
+        return Expectation(case, capabilities.profile, self.session.accuracy)
+
+    # Conclusions
+
+    def conclude(self, verdict: Verdict, reason: str) -> NoReturn:
+        """End the check."""
+        self.verdict, self.reason = verdict, reason
+        raise Concluded(f"{verdict} {self.check_id}: {reason}")
+
+    def fail(
+        self,
+        case: Case,
+        row: int,
+        wanted: str,
+        got: str,
+        *,
+        tokens: Iterable[int] = (),
+        effect: str | None = None,
+        cause: str | None = None,
+    ) -> NoReturn:
+        """End the check as FAIL with a finding."""
+        self.finding = Finding(
+            witness=case.witness(row, tokens),
+            wanted=wanted,
+            got=got,
+            effect=effect,
+            likely_cause=cause,
+            reproduce=self.reproduce(),
+        )
+        self.conclude(Verdict.FAIL, f"wanted {wanted}, got {got}")
+
+    def passed(self, kind: str, note: str) -> None:
+        """Record evidence of `kind` that agreed with the contract."""
+        self.evidence.add(kind)
+        self.notes.append(note)
+
+    def reproduce(self) -> str:
+        """The command that runs this check alone."""
+        session = self.session
+        words = ["aliquot", "run", "--backend", session.spec, "--tier", session.tier.name,
+                 "--seed", str(session.seed), "--only", self.check_id]  # fmt: skip
+        return shlex.join(words)
+
+    def result(self, group: str) -> CheckResult:
+        """The check's result; a check without evidence is an ERROR."""
+        if self.verdict is None:
+            self._finish()
+        assert self.verdict is not None
+        return CheckResult(
+            id=self.check_id,
+            clauses=self.clause_ids,
+            group=group,
+            title=self.title,
+            case=self.case_name,
+            evidence=", ".join(sorted(self.evidence)) or "none",
+            verdict=self.verdict,
+            reason=self.reason,
+            finding=self.finding,
+            statistics=tuple(self.statistics),
+            frequencies=self.frequencies,
+        )
+
+    def _finish(self) -> None:
+        if not self.notes:
+            self.verdict, self.reason = Verdict.ERROR, "the check compared nothing"
+            return
+        departures = self.session.capabilities.profile.departures()
+        freedoms = {clauses()[c].freedom for c in self.clause_ids} & set(departures)
+        self.reason = "; ".join(dict.fromkeys(self.notes))
+        self.verdict = Verdict.DIVERGES if freedoms else Verdict.PASS
+        if freedoms:
+            choices = ", ".join(f"{name} = {departures[name]}" for name in sorted(freedoms))
+            self.reason = f"as declared, {choices}: {self.reason}"
+
+    # Exact evidence
+
+    def equal(
+        self, case: Case, row: int, what: str, wanted: Any, got: Any, tokens: Iterable[int] = ()
+    ) -> None:
+        """Fail unless two values are the same."""
+        if wanted != got:
+            self.fail(case, row, f"{what} {wanted}", str(got), tokens=tokens)
+        self.passed("exact", f"{what} as wanted")
+
+    def greedy(self, case: Case) -> None:
+        """Greedy rows return the oracle's argmax; equals inside the rounding band are accepted."""
+        self.supports(case)
+        expected = self.expect(case)
+        ids = self.answer(case).ids
+        for r in expected.greedy_rows:
+            allowed = expected.greedy_allowed(r)
+            if ids[r] not in allowed:
+                wanted = " or ".join(f"id {t}" for t in allowed[:4])
+                self.fail(case, r, wanted, f"id {ids[r]}", tokens=[*allowed[:4], int(ids[r])])
+        self.passed("exact", f"{len(expected.greedy_rows)} greedy ids equal the oracle's")
+
+    def processed(self, case: Case) -> None:
+        """Whole processed rows: kept sets between must and may, values inside their intervals."""
+        for mode in ("processed_logits", "processed_logprobs"):
+            if self.shows(mode):
+                self._values(case.asking(mode, logprobs=-1))
+
+    def raw(self, case: Case) -> None:
+        """Whole raw rows: values inside their intervals, -inf only where the input has it."""
+        for mode in ("raw_logits", "raw_logprobs"):
+            if self.shows(mode):
+                self._values(case.asking(mode, logprobs=-1))
+
+    def _values(self, case: Case) -> None:
+        expected = self.expect(case)
+        answer = self.answer(case)
+        if answer.logprobs is None or answer.logprobs.shape != case.logits.shape:
+            shape = None if answer.logprobs is None else list(answer.logprobs.shape)
+            self.clause_ids = ("LOGP09",)
+            self.fail(case, 0, f"{case.mode} of shape {list(case.logits.shape)}", f"shape {shape}")
+        for r in range(len(case.requests)):
+            self._kept(case, r, expected, answer.logprobs[r])
+            self._inside(case, r, expected, answer.logprobs[r])
+        self.passed("exact", f"{case.mode} inside the derived bounds")
+
+    def _kept(
+        self, case: Case, r: int, expected: Expectation, values: npt.NDArray[np.float32]
+    ) -> None:
+        kept = values > -np.inf
+        must, may = expected.kept(r)
+        lost, extra = np.flatnonzero(must & ~kept), np.flatnonzero(kept & ~may)
+        if lost.size or extra.size:
+            self.fail(
+                case, r,
+                f"{case.mode} keeps {_ids(np.flatnonzero(must))}",
+                f"keeps {_ids(np.flatnonzero(kept))}",
+                tokens=[*lost[:8].tolist(), *extra[:8].tolist()],
+                effect=f"{lost.size} tokens lost, {extra.size} too many",
+                cause=expected.likely_cause(r, kept),
+            )  # fmt: skip
+
+    def _inside(
+        self, case: Case, r: int, expected: Expectation, values: npt.NDArray[np.float32]
+    ) -> None:
+        low, high = expected.interval(r, values > -np.inf)
+        wide = values.astype(np.float64)
+        off = np.flatnonzero((wide > -np.inf) & ~((low <= wide) & (wide <= high)))
+        if off.size:
+            worst = off[np.argmax(np.maximum(low - wide, wide - high)[off])]
+            self.fail(
+                case, r,
+                f"{case.mode} of token {worst} in [{low[worst]:.9g}, {high[worst]:.9g}]",
+                f"{wide[worst]:.9g}",
+                tokens=off[:8].tolist(),
+                effect=f"{off.size} values outside their bounds",
+            )  # fmt: skip
+
+    # Evidence by draws
+
+    def drawn(self, case: Case, draws: int) -> npt.NDArray[np.int64]:
+        """Draw every row of the case `draws` times: int64 [draws, rows]."""
+        rows = len(case.requests)
+        most = max(1, CHUNK_VALUES // (rows * case.vocab_size))
+        parts = []
+        done = 0
+        while done < draws:
+            times = min(most, draws - done)
+            ids = self.answer(case.tiled(times)).ids
+            parts.append(ids.reshape(times, rows))
+            done += times
+        return np.concatenate(parts)
+
+    def support(self, case: Case, draws: int | None = None) -> npt.NDArray[np.int64]:
+        """No token outside what the filters may keep is drawn; returns the draws."""
+        self.supports(case)
+        expected = self.expect(case)
+        ids = self.drawn(case, draws or self.session.tier.support_draws)
+        for r in range(len(case.requests)):
+            _, may = expected.kept(r)
+            outside = ids[~may[ids[:, r]], r]
+            if outside.size:
+                self.fail(
+                    case, r,
+                    f"draws in {_ids(np.flatnonzero(may))}",
+                    f"id {outside[0]}, drawn {outside.size} times in {len(ids)}",
+                    tokens=np.unique(outside)[:8].tolist(),
+                    effect=f"{outside.size / len(ids):.3g} of the draws",
+                    cause=expected.likely_cause(r, np.bincount(ids[:, r], minlength=len(may)) > 0),
+                )  # fmt: skip
+        self.passed("support", f"{len(ids)} draws a row inside the allowed set")
+        return ids
+
+    def filters(self, case: Case) -> None:
+        """Processed rows where the backend shows them, and drawn tokens always."""
+        self.supports(case)
+        self.processed(case)
+        self.support(case)
+
+    def law(self, case: Case) -> None:
+        """The draws of every random row follow the oracle's law."""
+        from aliquot.conformance.law_test import test_row
+
+        ids = self.support(case, self.session.tier.law_draws)
+        expected = self.expect(case)
+        share = self.alpha / len(case.requests)
+        oracle = expected.draws(len(ids), self.rng)
+        for r in range(len(case.requests)):
+            test_row(self, case, expected, r, ids[:, r], oracle[:, r], share)
+
+    # Refusals
+
+    def refuses(self, case: Case, name: str) -> None:
+        """The backend raises ValueError that names the request and the field."""
+        if not self.session.capabilities.validates:
+            self.conclude(Verdict.UNSUPPORTED, "not declared: validates")
+        logits = arrays.logits_for(case, self.session.capabilities)
+        value = getattr(case.requests[0].params, name)
+        wanted = f"ValueError naming request {case.requests[0].id} and {name}"
+        try:
+            self.session.backend.sample(logits, case.batch())
+        except ValueError as error:
+            if name in str(error) and case.requests[0].id in str(error):
+                return self.passed("exact", f"{name} = {value!r} refused")
+            self.fail(case, 0, wanted, one_line(error))
+        except Exception as error:
+            self.fail(case, 0, wanted, one_line(error))
+        self.fail(case, 0, wanted, f"{name} = {value!r} accepted")
+
+
+def _ids(tokens: Sequence[int] | npt.NDArray[np.int64]) -> str:
+    """A set of ids for a person: whole when short."""
+    shown = ", ".join(str(t) for t in tokens[:8])
+    return f"{{{shown}}}" if len(tokens) <= 8 else f"{{{shown}, ...}} ({len(tokens)} ids)"

@@ -1,0 +1,79 @@
+"""ERR: refusals of parameters and containment of bad rows."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from aliquot.conformance.case import row, stacked
+from aliquot.conformance.corpus.crafted import normal
+from aliquot.conformance.judge import Judge
+
+REFUSED = [
+    ("ERR01", "temperature", [-0.1, math.nan, math.inf]),
+    ("ERR02", "top_p", [0.0, -0.5, 1.0001, math.nan]),
+    ("ERR03", "top_k", [-2, 1.5]),
+    ("ERR04", "min_p", [-0.01, 1.01, math.nan]),
+    ("ERR05", "repetition_penalty", [0.0, -1.0, math.inf, math.nan]),
+    ("ERR06", "frequency_penalty", [-2.01, 2.01, math.nan]),
+    ("ERR06", "presence_penalty", [-2.01, 2.01, math.nan]),
+    ("ERR07", "min_tokens", [-1]),
+    ("ERR08", "logprobs", [-2]),
+    ("ERR09", "stop_token_ids", [(4,), (-1,)]),
+    ("ERR09", "allowed_token_ids", [(0, 4), (-1,)]),
+    ("ERR09", "logit_bias", [{4: 1.0}, {-1: 1.0}]),
+    ("ERR09", "bad_words", [((0, 4),), ((-1,),)]),
+    ("ERR09", "logprob_token_ids", [(4,), (-1,)]),
+    ("ERR10", "allowed_token_ids", [()]),
+    ("ERR10", "bad_words", [((),)]),
+    ("ERR11", "thinking_token_budget", [-1]),
+    ("ERR12", "seed", [2**63, -(2**63) - 1, 0.5]),
+    ("ERR13", "logit_bias", [{0: math.nan}, {0: math.inf}]),
+]
+FLAT_REFUSED = [(clause, name, value) for clause, name, values in REFUSED for value in values]
+
+
+@pytest.mark.parametrize(
+    ("clause", "name", "value"), FLAT_REFUSED, ids=[f"{c}-{n}={v}" for c, n, v in FLAT_REFUSED]
+)
+def test_ERR15_parameters_are_refused(judge: Judge, clause: str, name: str, value: object) -> None:
+    """A parameter outside its range is refused, naming request and field."""
+    judge.clause_ids = (clause, "ERR15")
+    judge.refuses(row("r7", [3.0, 2.0, 1.0, 0.0], **{name: value}), name)
+
+
+BAD_ROWS = {
+    "NaN": [0.0, math.nan, 3.0, 1.0],
+    "all NaN": [math.nan] * 4,
+    "+inf": [0.0, math.inf, 1.0, 2.0],
+    "nothing": [-math.inf] * 4,
+}
+
+
+@pytest.mark.parametrize("bad", BAD_ROWS)
+@pytest.mark.parametrize("params", [{}, {"top_k": 2, "top_p": 0.8}, {"temperature": 0.0}], ids=str)
+def test_ERR16_ERR17_ERR18_bad_rows_harm_no_other(
+    judge: Judge, bad: str, params: dict[str, float]
+) -> None:
+    """A bad row is an error that names it, or an id in range, and its neighbours keep their support."""
+    good = row("good", [0.0, 0.0, 9.0, 0.0], top_k=1, **{k: v for k, v in params.items() if k != "top_k"})
+    judge.contained(stacked(f"{bad} between", good, row(bad, BAD_ROWS[bad], **params), good), 1)
+
+
+def test_ERR16_masks_that_leave_nothing(judge: Judge) -> None:
+    """An allow-list whose only token is a bad word leaves nothing, and harms no other row."""
+    good = row("good", [0.0, 0.0, 9.0, 0.0], top_k=1)
+    empty = row("empty", [3.0, 2.0, 1.0, 0.0], allowed_token_ids=[2], bad_words=[(2,)])
+    judge.contained(stacked("nothing left", good, empty, good), 1)
+
+
+@pytest.mark.statistical
+def test_ERR17_neighbours_keep_their_law(judge: Judge) -> None:
+    """The law of a good row is the same beside a row of NaN."""
+    good = row("good", normal(32, 41))
+    case = stacked("good beside NaN", good, row("NaN", np.full(32, np.nan)))
+    if judge.session.capabilities.profile.bad_row == "error":
+        judge.law(replace(good, name="good alone, bad rows being errors"))
+    else:
+        judge.law_beside_bad(case, 1)

@@ -1,0 +1,81 @@
+"""Sessions of the project; `nox -l` lists them. Each makes its own environment with pip."""
+
+from pathlib import Path
+
+import nox
+
+ROOT = Path(__file__).parent
+PROJECT = nox.project.load_toml("pyproject.toml")
+GROUPS = PROJECT["dependency-groups"]
+CONSTRAINTS = ("-c", str(ROOT / "constraints.txt"))
+
+nox.needs_version = ">=2025.2.9"
+nox.options.default_venv_backend = "virtualenv"
+nox.options.sessions = ["tests", "lint", "types", "wheel"]
+nox.options.reuse_existing_virtualenvs = True
+
+
+def install(session: nox.Session, *what: str) -> None:
+    """Install packages under the constraints that CI uses."""
+    session.install(*CONSTRAINTS, *what)
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """The project's own tests, on two workers."""
+    install(session, "-e", ".", *GROUPS["test"])
+    session.run("pytest", "-n", "2", *session.posargs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """ruff, its formatter and the import arrows."""
+    install(session, "-e", ".", *GROUPS["lint"])
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("lint-imports")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """mypy in strict mode."""
+    install(session, "-e", ".", *GROUPS["types"])
+    session.run("mypy")
+
+
+@nox.session
+def conformance(session: nox.Session) -> None:
+    """The suite on our own sampler, tier full; posargs go to `aliquot run`."""
+    install(session, "-e", ".")
+    arguments = session.posargs or ["--backend", "fast", "--tier", "full"]
+    session.run("aliquot", "run", *arguments)
+
+
+@nox.session
+def report(session: nox.Session) -> None:
+    """The main job: fast beside the oracle on real logits, and the page in out/."""
+    install(session, "-e", ".")
+    arguments = session.posargs or ["--backend", "fast", "--tier", "pr"]
+    session.run("aliquot", "run", *arguments, "--report", str(ROOT / "out"))
+
+
+@nox.session
+def wheel(session: nox.Session) -> None:
+    """Build the wheel, install it outside the checkout, run the suites and the command there."""
+    install(session, "build", *GROUPS["test"])
+    elsewhere = Path(session.create_tmp())
+    session.run("python", "-m", "build", "--outdir", str(elsewhere / "dist"), silent=True)
+    built = max((elsewhere / "dist").glob("*.whl"), key=lambda path: path.stat().st_mtime)
+    install(session, "--force-reinstall", "--no-deps", str(built))
+    install(session, str(built))
+    session.chdir(elsewhere)
+    suites = ("--pyargs", "aliquot.conformance.suites", "--backend", "fast", "--tier", "smoke")
+    session.run("pytest", "-n", "2", "-q", *suites)
+    session.run("aliquot", "run", "--tier", "smoke", "--report", "out")
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Benchmarks of the production sampler; results go to docs/."""
+    install(session, "-e", ".")
+    session.run("python", "benchmarks/sampler_bench.py", *session.posargs)
