@@ -1,0 +1,266 @@
+"""The persistent batch: what each row asks for, kept between steps and changed only where the batch changed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from aliquot.contract.batch import (
+    Added,
+    Batch,
+    BatchError,
+    BatchUpdate,
+    LogprobsMode,
+    ThinkingMarkers,
+)
+from aliquot.contract.params import ParameterError, SamplingParams, validate
+from aliquot.contract.profile import CANONICAL, Profile
+from aliquot.fast.edits import AllowedIds, BadWords, Edit, LogitBias, MinTokens
+from aliquot.fast.live import RowMap
+from aliquot.fast.penalties import Penalties
+from aliquot.fast.thinking import ThinkingBudget
+
+NARROW_LIMIT = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """One request as the sampler acts on it; `output` is the live list."""
+
+    params: SamplingParams
+    output: list[int]
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Random rows that take the same path, with their parameters on the device, `[g]` each.
+
+    `rows` is None when the group is the whole batch. `top_k` is V where off. The flags and `max_k` are known to
+    the host, so that no step waits for the device.
+    """
+
+    rows: Tensor | None
+    temperature: Tensor
+    top_p: Tensor
+    min_p: Tensor
+    top_k: Tensor
+    max_k: int
+    unit_temperature: bool
+    uses_top_p: bool
+    uses_min_p: bool
+    uses_top_k: bool
+
+    def pick(self, per_row: Tensor) -> Tensor:
+        """The group's part of something with one entry per row of the batch."""
+        return per_row if self.rows is None else per_row.index_select(0, self.rows)
+
+    @property
+    def filtered(self) -> bool:
+        """Whether any row has a filter."""
+        return self.uses_top_p or self.uses_min_p or self.uses_top_k
+
+    def subset(self, members: Tensor) -> "Group":
+        """The group's rows at the positions `members`."""
+        rows = members if self.rows is None else self.rows[members]
+        parts = {name: getattr(self, name)[members] for name in _PER_ROW}
+        return replace(self, rows=rows, **parts)
+
+
+_PER_ROW = ("temperature", "top_p", "min_p", "top_k")
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Everything about the batch that only a change of the batch can change."""
+
+    groups: tuple[Group, ...]
+    greedy: bool
+    seeded_rows: tuple[int, ...]
+    seeded_index: Tensor
+    seeds: Tensor
+    num_logprobs: int | None
+    explicit_ids: tuple[tuple[int, ...] | None, ...] | None
+
+    @property
+    def wants_logprobs(self) -> bool:
+        """Whether step 8 has anything to return."""
+        return self.num_logprobs is not None or self.explicit_ids is not None
+
+
+class BatchState:
+    """The state of a persistent batch (STATE01-STATE08).
+
+    `update` follows a BatchUpdate; between updates nothing is recomputed and output lists are read live. Parameters
+    are kept in float32 in pinned host memory and copied to `device` once per change. `grammar_bitmask`, int32
+    `[n, ceil(V/32)]`, may be set before each step.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        *,
+        device: torch.device | str = "cpu",
+        logprobs_mode: LogprobsMode = "raw_logprobs",
+        thinking: ThinkingMarkers | None = None,
+        profile: Profile = CANONICAL,
+    ) -> None:
+        self.vocab_size, self.device = vocab_size, torch.device(device)
+        self.logprobs_mode: LogprobsMode = logprobs_mode
+        self.profile = profile
+        self.grammar_bitmask: np.ndarray | Tensor | None = None
+        self.batch_size = 0
+        self._rows: RowMap[Row] = RowMap(lambda added: Row(added[1].effective(), added[3]))
+        self.edits: tuple[Edit, ...] = (
+            AllowedIds(self.device),
+            BadWords(self.device),
+            MinTokens(self.device),
+            LogitBias(self.device),
+            Penalties(vocab_size, self.device),
+            ThinkingBudget(thinking, self.device),
+        )
+        self._plan: Plan | None = None
+
+    @classmethod
+    def of(
+        cls, batch: Batch, *, device: torch.device | str = "cpu", profile: Profile = CANONICAL
+    ) -> "BatchState":
+        """A fresh state that holds the requests of `batch`; raises ParameterError for a refused one."""
+        batch.validate()
+        state = cls(
+            batch.vocab_size,
+            device=device,
+            logprobs_mode=batch.logprobs_mode,
+            thinking=batch.thinking,
+            profile=profile,
+        )
+        added: list[Added] = [
+            (row, r.params, r.prompt_token_ids, r.output_token_ids)
+            for row, r in enumerate(batch.requests)
+        ]
+        state._apply(BatchUpdate(batch_size=len(added), added=added))
+        state.grammar_bitmask = batch.grammar_bitmask
+        return state
+
+    def update(self, update: BatchUpdate | None) -> None:
+        """Follow a change of the batch; None means no change (STATE07).
+
+        Raises ParameterError naming the row and the field if an added request is refused; the state is then as
+        before.
+        """
+        if update is not None:
+            for row, params, _, _ in update.added:
+                validate(params, self.vocab_size, f"at row {row}")
+            self._apply(update)
+
+    def _apply(self, update: BatchUpdate) -> None:
+        for row, params, _, _ in update.added:
+            self._check_freedoms(row, params)
+        self.batch_size = update.batch_size
+        self._rows.update(update)
+        for edit in self.edits:
+            edit.update_state(update)
+        self._plan = None
+
+    def _check_freedoms(self, row: int, params: SamplingParams) -> None:
+        k = params.top_k
+        if self.profile.topk_off == "error" and not 0 < k <= self.vocab_size:
+            raise ParameterError(
+                f"request at row {row}: top_k is {k}, allowed is [1, {self.vocab_size}]"
+            )
+
+    def check(self, logits: Tensor) -> None:
+        """Raise BatchError unless `logits` is `[batch_size, vocab_size]` of a supported dtype."""
+        wanted = (self.batch_size, self.vocab_size)
+        if tuple(logits.shape) != wanted:
+            raise BatchError(f"batch: logits are {tuple(logits.shape)}, allowed is {wanted}")
+        if logits.dtype not in (torch.float16, torch.bfloat16, torch.float32):
+            raise BatchError(
+                f"batch: logits are {logits.dtype}, allowed are float16, bfloat16, float32"
+            )
+
+    def positions(self) -> Tensor:
+        """Number of output tokens of each seeded row, int64 on the device."""
+        counts = [len(self._row(row).output) for row in self.plan.seeded_rows]
+        return torch.tensor(counts, dtype=torch.int64).to(self.device, non_blocking=True)
+
+    def _row(self, row: int) -> Row:
+        return self._rows.get(row) or _EMPTY
+
+    @property
+    def plan(self) -> Plan:
+        """The batch's groups, seeds and logprob requests, computed once per change."""
+        if self._plan is None:
+            self._plan = self._make_plan()
+        return self._plan
+
+    def _make_plan(self) -> Plan:
+        rows = [self._row(row) for row in range(self.batch_size)]
+        random = [i for i, row in enumerate(rows) if not row.params.greedy]
+        narrow = [i for i in random if self._is_narrow(rows[i].params)]
+        wide = [i for i in random if not self._is_narrow(rows[i].params)]
+        seeded = tuple(i for i in random if rows[i].params.seed is not None)
+        seeds = [rows[i].params.seed for i in seeded]
+        return Plan(
+            groups=tuple(self._group(part, rows) for part in (narrow, wide) if part),
+            greedy=len(random) < self.batch_size,
+            seeded_rows=seeded,
+            seeded_index=self._upload(np.asarray(seeded, dtype=np.int64)),
+            seeds=self._upload(np.asarray(seeds, dtype=np.int64)),
+            num_logprobs=_most_logprobs(rows),
+            explicit_ids=_explicit_ids(rows),
+        )
+
+    def _is_narrow(self, params: SamplingParams) -> bool:
+        few = 0 < params.top_k <= min(NARROW_LIMIT, self.vocab_size - 1)
+        return few and self.profile.filter_order == "sequential"
+
+    def _group(self, members: list[int], rows: list[Row]) -> Group:
+        params = [rows[i].params for i in members]
+        everything = len(members) == self.batch_size
+        k = [p.top_k if 0 < p.top_k < self.vocab_size else self.vocab_size for p in params]
+        floor = self.profile.temperature_floor
+        ceiling = float(np.finfo(np.float32).max)
+        numbers = np.asarray(
+            [(min(max(p.temperature, floor), ceiling), p.top_p, p.min_p) for p in params],
+            dtype=np.float32,
+        )
+        temperature, top_p, min_p = self._upload(np.ascontiguousarray(numbers.T))
+        return Group(
+            rows=None if everything else self._upload(np.asarray(members, dtype=np.int64)),
+            temperature=temperature,
+            top_p=top_p,
+            min_p=min_p,
+            top_k=self._upload(np.asarray(k, dtype=np.int64)),
+            max_k=max(k),
+            unit_temperature=bool((numbers[:, 0] == 1).all()),
+            uses_top_p=bool((numbers[:, 1] < 1).any()),
+            uses_min_p=bool((numbers[:, 2] > 0).any()),
+            uses_top_k=min(k) < self.vocab_size,
+        )
+
+    def _upload(self, array: np.ndarray) -> Tensor:
+        host = torch.from_numpy(array)
+        if self.device.type == "cuda":
+            host = host.pin_memory()
+        return host.to(self.device, non_blocking=True)
+
+
+_EMPTY = Row(SamplingParams(temperature=0.0), [])
+
+
+def _most_logprobs(rows: Sequence[Row]) -> int | None:
+    asked = [
+        row.params.logprobs
+        for row in rows
+        if row.params.logprobs is not None and row.params.logprob_token_ids is None
+    ]
+    return None if not asked else -1 if -1 in asked else max(asked)
+
+
+def _explicit_ids(rows: Sequence[Row]) -> tuple[tuple[int, ...] | None, ...] | None:
+    ids = [row.params.logprob_token_ids for row in rows]
+    if all(i is None for i in ids):
+        return None
+    return tuple(None if i is None else tuple(i) for i in ids)
