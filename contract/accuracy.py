@@ -2,7 +2,11 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
+
+_F16, _F32, _F64 = 2.0**-11, 2.0**-24, 2.0**-53
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +25,21 @@ class AccuracyClass:
     exp_ulps: float
     parameter_unit: float
 
+    @property
+    def parameter_dtype(self) -> type[Any]:
+        """The NumPy dtype whose unit roundoff is `parameter_unit` (INV10). Raises KeyError for others."""
+        return {_F16: np.float16, _F32: np.float32, _F64: np.float64}[self.parameter_unit]
+
+    @property
+    def smallest_normal(self) -> float:
+        """Results below this may be flushed to zero: float64's for its unit, else float32's."""
+        return float(np.finfo(np.float64 if self.unit <= _F64 else np.float32).smallest_normal)
+
+    @property
+    def largest(self) -> float:
+        """Results above this overflow: float64's for its unit, else float32's."""
+        return float(np.finfo(np.float64 if self.unit <= _F64 else np.float32).max)
+
     def sum_error(self, size: int) -> float:
         """Relative error of a sum of `size` non-negative terms."""
         if self.summation == "exact" or size <= 1:
@@ -28,8 +47,6 @@ class AccuracyClass:
         terms = size - 1 if self.summation == "sequential" else math.ceil(math.log2(size))
         return terms * self.unit
 
-
-_F32, _F64 = 2.0**-24, 2.0**-53
 
 CLASSES = {
     cls.name: cls

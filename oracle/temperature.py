@@ -7,7 +7,7 @@ floor. TEMP04: the division happens in the wide type, so 16-bit logits do not ov
 
 import numpy as np
 
-from aliquot.oracle.context import Context
+from aliquot.oracle.context import Context, rounded
 from aliquot.oracle.rows import Rows
 
 CLAUSES = ("TEMP01", "TEMP02", "TEMP03", "TEMP04")
@@ -20,7 +20,7 @@ def apply(rows: Rows, context: Context) -> Rows:
 
 def divisors(context: Context) -> Rows:
     """What each row is divided by, float64 `[n]`."""
-    floor = context.profile.temperature_floor
+    floor = rounded(context.profile.temperature_floor, context.parameter_dtype)
     given = zip(context.batch.requests, context.params, strict=True)
     return np.array(
         [1.0 if r.params.greedy else max(p.temperature, floor) for r, p in given],  # TEMP02 TEMP03
