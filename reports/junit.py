@@ -4,7 +4,7 @@ import xml.etree.ElementTree as ET
 
 from aliquot.reports.results import CheckResult, RunResults, Verdict
 from aliquot.reports.summary import conditions, measured
-from aliquot.reports.text import clip, printable, scientific, value
+from aliquot.reports.text import cleaned, clip, scientific, value
 
 LONGEST_VALUE = 2000
 
@@ -16,6 +16,7 @@ def to_junit(results: RunResults) -> str:
     skip with its reason. PASS, UNDECIDED and DIVERGES count as passed; the property `verdict` tells
     them apart. No times are written: the same results give the same bytes.
     """
+    results = cleaned(results)
     root = ET.Element("testsuites", {"name": "aliquot"} | _tally(results.checks))
     for group in dict.fromkeys(check.group for check in results.checks):
         root.append(_suite(results, group))
@@ -35,7 +36,7 @@ def _tally(checks: tuple[CheckResult, ...]) -> dict[str, str]:
 
 def _suite(results: RunResults, group: str) -> ET.Element:
     checks = tuple(check for check in results.checks if check.group == group)
-    suite = ET.Element("testsuite", {"name": printable(group)} | _tally(checks))
+    suite = ET.Element("testsuite", {"name": group} | _tally(checks))
     backend = results.backend
     _properties(
         suite,
@@ -52,11 +53,11 @@ def _suite(results: RunResults, group: str) -> ET.Element:
 def _properties(parent: ET.Element, **values: str) -> None:
     properties = ET.SubElement(parent, "properties")
     for name, text in values.items():
-        ET.SubElement(properties, "property", name=name, value=printable(text))
+        ET.SubElement(properties, "property", name=name, value=text)
 
 
 def _case(check: CheckResult) -> ET.Element:
-    case = ET.Element("testcase", classname=printable(check.group), name=printable(check.id))
+    case = ET.Element("testcase", classname=check.group, name=check.id)
     statistics = [f"{s.method}: {measured(s)} ({conditions(s)})" for s in check.statistics]
     _properties(
         case,
@@ -68,10 +69,10 @@ def _case(check: CheckResult) -> ET.Element:
     )
     tag = _TAGS.get(check.verdict)
     if tag:
-        outcome = ET.SubElement(case, tag, message=printable(check.reason))
-        outcome.text = printable(_body(check))
+        outcome = ET.SubElement(case, tag, message=check.reason)
+        outcome.text = _body(check)
         if tag != "skipped":
-            outcome.set("type", printable(" ".join(check.clauses)))
+            outcome.set("type", " ".join(check.clauses))
     return case
 
 
@@ -79,7 +80,7 @@ _TAGS = {Verdict.FAIL: "failure", Verdict.ERROR: "error", Verdict.UNSUPPORTED: "
 
 
 def _body(check: CheckResult) -> str:
-    lines = [f"{check.title} ({check.case})", check.reason]
+    lines = [f"{check.title} ({check.case})" if check.case else check.title, check.reason]
     finding = check.finding
     if finding:
         lines += [f"wanted: {finding.wanted}", f"got: {finding.got}"]

@@ -4,7 +4,7 @@ import re
 
 from aliquot.reports.results import CheckResult, RunResults
 from aliquot.reports.summary import failures, first_failure, headline, others, title_of
-from aliquot.reports.text import clip, count, plural, printable, scientific
+from aliquot.reports.text import cleaned, clip, count, plural, scientific
 
 LONGEST_LINE = 400
 SHOWN_FINDINGS = 10
@@ -16,6 +16,7 @@ def to_markdown(results: RunResults) -> str:
     At most `SHOWN_FINDINGS` findings, one for each set of clauses, with every line clipped: the text
     stays below the 65,536 characters that a comment may have.
     """
+    results = cleaned(results)
     first = first_failure(results)
     where = f"; first: {_plain(title_of(results, first))}" if first else ""
     rest = others(results)
@@ -76,13 +77,13 @@ def _finding(results: RunResults, checks: list[CheckResult]) -> str:
 
 def _plain(text: str) -> str:
     """Escape what Markdown and HTML would read into a line of text."""
-    line = clip(" ".join(printable(text).split()), LONGEST_LINE)
+    line = clip(" ".join(text.split()), LONGEST_LINE)
     return re.sub(r"([\\`*_\[\]<>#|~&$])", r"\\\1", line)
 
 
 def _code(text: str) -> str:
     """A code span that holds `text`, whatever backticks are in it."""
-    line = clip(" ".join(printable(text).split()), LONGEST_LINE)
+    line = clip(" ".join(text.split()), LONGEST_LINE)
     longest = max((len(run) for run in re.findall("`+", line)), default=0)
     fence = "`" * (longest + 1)
     return f"{fence} {line} {fence}" if longest else f"`{line}`"

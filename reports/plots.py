@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from aliquot.reports.results import SEVERITY, CheckResult, Frequencies, RunResults
-from aliquot.reports.text import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,6 +20,7 @@ Floats = npt.NDArray[np.float64]
 MAX_PLOTS = 12
 MAX_CELLS = 40
 LABELLED_CELLS = 16
+AXIS_CHARACTERS = 60
 BAND = 3.0
 """Half width of the drawn band in standard errors of a cell's count; a guide for the eye, no test."""
 
@@ -113,7 +113,7 @@ def _figure(frequencies: Frequencies) -> "Figure":
     counts = np.asarray(frequencies.drawn, dtype=np.float64)
     drawn = counts / max(counts.sum(), 1.0)
     errors = _standard_errors(expected, int(counts.sum()))
-    figure = Figure(figsize=(5.6, 3.1), layout="none")
+    figure = Figure(figsize=(5.6, 3.1))
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[2.4, 1])
     figure.subplots_adjust(left=0.115, right=0.99, top=0.98, bottom=0.17, hspace=0.14)
     figure.align_ylabels()
@@ -184,8 +184,8 @@ def _dots(axes: "Axes", cells: Any, heights: Floats, outside: Any) -> None:
 def _label_cells(axes: "Axes", labels: tuple[str, ...]) -> None:
     step = -(-len(labels) // LABELLED_CELLS) or 1
     shown = range(0, len(labels), step)
-    short = [_clipped(printable(labels[cell])) for cell in shown]
-    crowded = sum(map(len, short)) > 60
+    short = [_clipped(labels[cell]) for cell in shown]
+    crowded = sum(len(label) + 2 for label in short) > AXIS_CHARACTERS
     axes.set_xticks(
         list(shown), short, rotation=35 if crowded else 0, ha="right" if crowded else "center"
     )

@@ -172,7 +172,7 @@ def check_from_dict(data: dict[str, Any]) -> CheckResult:
     plain = {key: data[key] for key in ("id", "group", "title", "case", "evidence", "reason")}
     return CheckResult(
         **plain,
-        clauses=tuple(data["clauses"]),
+        clauses=tuple(data.get("clauses", ())),
         verdict=Verdict(data["verdict"]),
         finding=Finding(**finding) if finding else None,
         statistics=tuple(Statistic(**s) for s in data.get("statistics", ())),

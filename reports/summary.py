@@ -4,7 +4,7 @@ import math
 from collections import defaultdict
 
 from aliquot.reports.results import CheckResult, RunResults, Statistic, Verdict
-from aliquot.reports.text import ALPHA, count, plural, scientific
+from aliquot.reports.text import ALPHA, MINUS, count, plural, scientific
 
 MEANINGS = {
     Verdict.PASS: "the sampler did what the clause says",
@@ -18,7 +18,7 @@ MEANINGS = {
 
 _OUTCOMES = {
     Verdict.UNDECIDED: "undecided",
-    Verdict.DIVERGES: "differ by a declared freedom",
+    Verdict.DIVERGES: "diverging by a declared freedom",
     Verdict.UNSUPPORTED: "not supported",
     Verdict.ERROR: "could not run",
 }
@@ -88,7 +88,7 @@ def evidence_share(statistic: Statistic) -> float:
 def measured(statistic: Statistic) -> str:
     """The measured value: "p = 0.41" or "log₁₀ e = 4.20"."""
     if statistic.log10_e is not None:
-        return f"log₁₀ e = {statistic.log10_e:.2f}"
+        return f"log₁₀ e = {statistic.log10_e:.2f}".replace("-", MINUS)
     return f"p = {scientific(statistic.p_value)}" if statistic.p_value is not None else "no value"
 
 

@@ -1,0 +1,15 @@
+"""Fixtures of the tests of the reports."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import report_browser
+
+
+@pytest.fixture(scope="session")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[report_browser.Page]:
+    """One headless Chromium for all tests of the page; missing, it fails them."""
+    profile: Path = tmp_path_factory.mktemp("chromium")
+    with report_browser.browser(profile) as tab:
+        yield tab
