@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+LANES = 8
 _F16, _F32, _F64 = 2.0**-11, 2.0**-24, 2.0**-53
 
 
@@ -13,15 +14,17 @@ _F16, _F32, _F64 = 2.0**-11, 2.0**-24, 2.0**-53
 class AccuracyClass:
     """The arithmetic of a sampler.
 
-    `unit` is the unit roundoff u (2^-24 for float32). `summation` says how sums over the vocabulary grow:
-    `sequential` accumulates V roundings, `blocked` ceil(log2 V), `exact` none (a wider accumulator).
-    `exp_ulps` bounds the error of exp and log in units of u. `parameter_unit` is the unit roundoff of the dtype that
-    holds temperature, top_p, min_p and the penalties.
+    `unit` is the unit roundoff u (2^-24 for float32). `summation` says how sums over the vocabulary
+    grow: `sequential` accumulates V roundings, `blocked` ceil(log2 V), `exact` none (a wider
+    accumulator), `lanes` V/8 + 3: a vector register of 8 or more running sums, as in torch's
+    softmax and log_softmax on the CPU. `exp_ulps` bounds the error of exp and log in units of u.
+    `parameter_unit` is the unit roundoff of the dtype that holds temperature, top_p, min_p and the
+    penalties.
     """
 
     name: str
     unit: float
-    summation: Literal["sequential", "blocked", "exact"]
+    summation: Literal["sequential", "lanes", "blocked", "exact"]
     exp_ulps: float
     parameter_unit: float
 
@@ -44,14 +47,20 @@ class AccuracyClass:
         """Relative error of a sum of `size` non-negative terms."""
         if self.summation == "exact" or size <= 1:
             return self.unit
-        terms = size - 1 if self.summation == "sequential" else math.ceil(math.log2(size))
-        return terms * self.unit
+        terms = {
+            "sequential": size - 1,
+            "lanes": min(size - 1, math.ceil(size / LANES) + 3),
+            "blocked": math.ceil(math.log2(size)),
+        }
+        return terms[self.summation] * self.unit
 
 
 CLASSES = {
     cls.name: cls
     for cls in (
         AccuracyClass(name="float32", unit=_F32, summation="blocked", exp_ulps=2,
+                      parameter_unit=_F32),
+        AccuracyClass(name="float32-lanes", unit=_F32, summation="lanes", exp_ulps=2,
                       parameter_unit=_F32),
         AccuracyClass(name="float32-sequential", unit=_F32, summation="sequential", exp_ulps=2,
                       parameter_unit=_F32),

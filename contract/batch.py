@@ -28,9 +28,10 @@ class BatchError(ValueError):
 class Request:
     """One request in the batch.
 
-    `output_token_ids` is the running list of what was generated: a live reference that grows between steps.
-    It may end in the placeholder -1 for a token that is not known yet. `prompt_token_ids` is None for a prompt
-    given as embeddings. `draft_token_ids` are the proposals of a speculative step.
+    `output_token_ids` is the running list of what was generated: a live reference that grows
+    between steps. It may end in the placeholder -1 for a token that is not known yet.
+    `prompt_token_ids` is None for a prompt given as embeddings. `draft_token_ids` are the proposals
+    of a speculative step.
     """
 
     id: str
@@ -52,8 +53,9 @@ class ThinkingMarkers:
 class Batch:
     """The requests of one step, row r of the logits belonging to `requests[r]`.
 
-    `grammar_bitmask` is int32 `[n, ceil(V/32)]` (GRAM01) or None. `all_greedy` and `all_random` are computed when
-    not given. Raises BatchError when both are true, when they contradict the requests or when shapes disagree.
+    `grammar_bitmask` is int32 `[n, ceil(V/32)]` (GRAM01) or None. `all_greedy` and `all_random` are
+    computed when not given. Raises BatchError when both are true, when they contradict the requests
+    or when shapes disagree.
     """
 
     requests: Sequence[Request]
@@ -134,7 +136,8 @@ Moved = tuple[int, int, MoveDirectionality]
 class BatchUpdate:
     """What changed in a persistent batch since the last step, applied as removed, added, moved (STATE01).
 
-    `added` holds (index, params, prompt ids or None, output ids); the output ids are a live reference.
+    `added` holds (index, params, prompt ids or None, output ids); the output ids are a live
+    reference.
     """
 
     batch_size: int

@@ -11,8 +11,8 @@ from typing import Any
 class Clause:
     """One numbered rule.
 
-    `level` is must, should or may; `formula` is empty where none helps; `freedom` names the field of Profile
-    in which samplers may differ, or is empty.
+    `level` is must, should or may; `formula` is empty where none helps; `freedom` names the field
+    of Profile in which samplers may differ, or is empty.
     """
 
     id: str

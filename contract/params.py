@@ -19,9 +19,10 @@ class ParameterError(ValueError):
 class SamplingParams:
     """What one request asks of the sampler.
 
-    `top_k` 0 and -1 switch top-k off. `logit_bias` maps token ids to nats. `eos_token_id` and `stop_token_ids`
-    together are the stop ids of `min_tokens`. `logprobs` is None (none), 0 (the sampled token), n (the
-    sampled token and the n largest) or -1 (the whole row); `logprob_token_ids` wins over it.
+    `top_k` 0 and -1 switch top-k off. `logit_bias` maps token ids to nats. `eos_token_id` and
+    `stop_token_ids` together are the stop ids of `min_tokens`. `logprobs` is None (none), 0 (the
+    sampled token), n (the sampled token and the n largest) or -1 (the whole row);
+    `logprob_token_ids` wins over it.
     """
 
     temperature: float = 1.0
@@ -63,8 +64,8 @@ class SamplingParams:
 def validate(params: SamplingParams, vocab_size: int, request: str = "?") -> None:
     """Check every field against the contract.
 
-    Raises ParameterError naming the request, the field, the value and what is allowed; `vocab_size` bounds
-    the token ids.
+    Raises ParameterError naming the request, the field, the value and what is allowed; `vocab_size`
+    bounds the token ids.
     """
     checker = _Checker(request, vocab_size)
     checker.numbers(params)

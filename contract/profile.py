@@ -39,9 +39,9 @@ FREEDOMS = (
 class Profile:
     """A backend's declared choices; the defaults are the canonical profile.
 
-    `temperature_floor` is the temperature to which smaller ones between 1e-5 and 0.01 are raised, 0 for none.
-    With `any_ids` the number of kept tokens is fixed and which of the tied ones stay is not.
-    Raises ProfileError for an unknown choice.
+    `temperature_floor` is the temperature to which smaller ones between 1e-5 and 0.01 are raised, 0
+    for none. With `any_ids` the number of kept tokens is fixed and which of the tied ones stay is
+    not. Raises ProfileError for an unknown choice.
     """
 
     topk_ties: str = "keep_all"
