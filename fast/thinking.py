@@ -1,4 +1,4 @@
-"""Thinking budget: the end marker is forced once a section has used its tokens up (THINK01-THINK10)."""
+"""Thinking budget: the end marker is forced once a section has used its tokens up (THINK01-THINK12)."""
 
 from collections.abc import Sequence
 
@@ -30,18 +30,14 @@ class Section:
             self._read(token, forceable=False)
 
     def _read(self, token: int, *, forceable: bool) -> None:
-        forcing = forceable and self._exhausted()
         history = self._history
         history.append(token)
-        start, end = self._markers.start, self._markers.end
-        if _ends_with(history, start, 0):
-            self._begin = len(history)
-        elif self._begin is not None and _ends_with(history, end, self._begin):
-            self._begin = None
-            self._left = 0 if forcing else self._full
-
-    def _exhausted(self) -> bool:
-        return self._begin is not None and len(self._history) - self._begin >= self._left
+        if self._begin is None:
+            if _ends_with(history, self._markers.start, 0):
+                self._begin = len(history)
+        elif _ends_with(history, self._markers.end, self._begin):
+            forced = forceable and len(history) - self._begin > self._left
+            self._begin, self._left = None, 0 if forced else self._full
 
     def forced(self) -> int | None:
         """The token that must come next, or None."""
@@ -50,7 +46,7 @@ class Section:
             self._reset()
         for token in new:
             self._read(token, forceable=True)
-        if not self._exhausted() or self._begin is None:
+        if self._begin is None or len(self._history) - self._begin < self._left:
             return None
         end = self._markers.end
         inside = self._history[max(self._begin, len(self._history) - len(end) + 1) :]
