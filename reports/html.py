@@ -142,6 +142,7 @@ def _context(results: RunResults, lines: list[_Row]) -> dict[str, Any]:
         "headline": summary.headline(results),
         "others": summary.others(results),
         "first": summary.title_of(results, first) if first else None,
+        "error": summary.first_error(results),
         "meanings": summary.MEANINGS,
         "full_findings": FULL_FINDINGS,
         "untested": sum(1 for line in lines if line.verdict is None),

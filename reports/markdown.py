@@ -3,7 +3,7 @@
 import re
 
 from aliquot.reports.results import CheckResult, RunResults
-from aliquot.reports.summary import failures, first_failure, headline, others, title_of
+from aliquot.reports.summary import failures, first_error, first_failure, headline, others, title_of
 from aliquot.reports.text import cleaned, clip, count, plural, scientific
 
 LONGEST_LINE = 400
@@ -19,10 +19,11 @@ def to_markdown(results: RunResults) -> str:
     results = cleaned(results)
     first = first_failure(results)
     where = f"; first: {_plain(title_of(results, first))}" if first else ""
-    rest = others(results)
+    rest, error = others(results), first_error(results)
     parts = [
         f"## {results.verdict}: {headline(results)}{where}",
         f"{_run(results)}{f'. Also {rest}' if rest else ''}.",
+        *([f"First: {_code(error.id)}: {_code(error.reason)}"] if error else []),
         _counts(results),
         *_findings(results),
     ]

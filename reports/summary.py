@@ -39,13 +39,18 @@ def headline(results: RunResults) -> str:
 
 
 def others(results: RunResults) -> str:
-    """The outcomes that are neither a pass nor a failure: "4 undecided, 2 not supported"."""
+    """The outcomes that the headline leaves out: "4 undecided, 2 not supported"."""
     counts = results.counts
-    return ", ".join(
-        f"{count(counts[verdict])} {words}"
-        for verdict, words in _OUTCOMES.items()
-        if counts[verdict]
-    )
+    if results.verdict is Verdict.ERROR:
+        counts[Verdict.ERROR] = 0
+    return ", ".join(f"{count(counts[v])} {words}" for v, words in _OUTCOMES.items() if counts[v])
+
+
+def first_error(results: RunResults) -> CheckResult | None:
+    """The first check that could not run, if that is the verdict of the run."""
+    if results.verdict is not Verdict.ERROR:
+        return None
+    return next((check for check in results.checks if check.verdict is Verdict.ERROR), None)
 
 
 def title_of(results: RunResults, check: CheckResult) -> str:

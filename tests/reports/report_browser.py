@@ -28,7 +28,7 @@ FLAGS = (
     "--disable-dev-shm-usage",
     "--remote-debugging-pipe",
 )
-ANSWER_SECONDS = 60
+ANSWER_SECONDS = 120
 # Chromium reads commands from descriptor 3 and writes answers to 4.
 LAUNCH = "import os, sys; a, b = map(int, sys.argv[1:3]); os.dup2(a, 3); os.dup2(b, 4); "
 LAUNCH += "os.execv(sys.argv[3], sys.argv[3:])"
@@ -45,14 +45,14 @@ class Page:
         self.events: list[dict[str, Any]] = []
         self._numbers = itertools.count(1)
         self._buffer = b""
+        self._session: str | None = None
+        self._broken: str | None = None
         self._process, self._commands, self._answers = _start(profile)
         target = self._call("Target.createTarget", url="about:blank")["targetId"]
         attached = self._call("Target.attachToTarget", targetId=target, flatten=True)
         self._session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
-
-    _session: str | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -130,6 +130,8 @@ class Page:
         ]
 
     def _call(self, method: str, **params: Any) -> dict[str, Any]:
+        if self._broken:
+            raise BrowserError(self._broken)
         number = next(self._numbers)
         message = {"id": number, "method": method, "params": params}
         if self._session:
@@ -144,15 +146,13 @@ class Page:
                 return dict(answer["result"])
 
     def _receive(self, deadline: float) -> dict[str, Any]:
-        if time.monotonic() > deadline:
-            raise BrowserError("Chromium does not answer")
         while b"\0" not in self._buffer:
-            ready, _, _ = select.select(
-                [self._answers], [], [], max(deadline - time.monotonic(), 0)
-            )
+            left = deadline - time.monotonic()
+            ready = left > 0 and select.select([self._answers], [], [], left)[0]
             chunk = os.read(self._answers, 1 << 20) if ready else b""
             if not chunk:
-                raise BrowserError("Chromium ended" if ready else "Chromium does not answer")
+                self._broken = "Chromium ended" if ready else "Chromium does not answer"
+                raise BrowserError(self._broken)
             self._buffer += chunk
         line, self._buffer = self._buffer.split(b"\0", 1)
         message: dict[str, Any] = json.loads(line)

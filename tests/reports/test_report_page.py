@@ -156,6 +156,13 @@ def test_page_opens_quietly(
     assert page.requests() == [path.as_uri()]
 
 
+def test_error_run_shows_its_cause(page: report_browser.Page, tmp_path: Path) -> None:
+    """When checks could not run, the reason of the first stands beside the verdict."""
+    page.open(_saved(samples.error_run(), tmp_path))
+    shown = page.run("document.querySelector('section.verdict').innerText")
+    assert "greedy/GREEDY01/row-1 RuntimeError: sample() raised: no kernel for float16" in shown
+
+
 def test_filter_hides_and_shows(page: report_browser.Page, tmp_path: Path) -> None:
     """Typed words narrow the table, the count is said aloud, Escape brings all back."""
     page.open(_saved(samples.failing_run(), tmp_path))
@@ -223,8 +230,9 @@ def test_many_checks_unfold_in_parts(page: report_browser.Page, tmp_path: Path) 
 def test_plot_is_drawn(page: report_browser.Page, tmp_path: Path) -> None:
     """Plots have a size, and their dots take the colour of the scheme."""
     path = _saved(samples.failing_run(), tmp_path)
-    box = "(({width, height}) => [width, height])(document.querySelector('.plot use[style*=ink]').getBoundingClientRect())"
-    colour = "getComputedStyle(document.querySelector('.plot use[style*=ink]')).fill"
+    dot = "document.querySelector('.plot use[style*=ink]')"
+    box = f"(({{width, height}}) => [width, height])({dot}.getBoundingClientRect())"
+    colour = f"getComputedStyle({dot}).fill"
     page.open(path, dark=False)
     light, size = page.run(colour), page.run(box)
     page.open(path, dark=True)

@@ -105,6 +105,13 @@ def test_markdown_begins_with_the_verdict(make: Any, line: str) -> None:
     assert to_markdown(make()).splitlines()[0] == f"## {line}"
 
 
+def test_markdown_gives_the_cause_of_an_error() -> None:
+    """When checks could not run, the first says why, and they are not counted twice."""
+    lines = to_markdown(samples.error_run()).splitlines()
+    assert lines[4].startswith("First: `greedy/GREEDY01/row-1`: `RuntimeError: sample() raised")
+    assert lines[2].endswith("aliquot 0.1.0.")
+
+
 def test_markdown_names_each_finding_once() -> None:
     """Three sets of clauses failed: three findings, the third check of a set only counted."""
     written = to_markdown(samples.failing_run())
