@@ -17,7 +17,7 @@ complement.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -77,7 +77,7 @@ def keep_bounds(
     For a greedy row: the tokens that surely or possibly are its argmax. Raises RowError as
     `pipeline.run` does.
     """
-    rows = _processed(logits, batch, accuracy, profile)
+    rows = map(_last, _processed(logits, batch, accuracy, profile, range(len(batch))))
     shape = (len(batch), batch.vocab_size)
     ends = [
         _argmax(held, profile) if request.params.greedy else (held.must, held.may)
@@ -97,7 +97,7 @@ def value_bounds(
         exact = pipeline.run(logits, batch, profile=profile).raw
         rows = [Held.around(row, np.zeros(row.size)) for row in exact]
     else:
-        rows = _processed(logits, batch, accuracy, profile)
+        rows = list(map(_last, _processed(logits, batch, accuracy, profile, range(len(batch)))))
     arithmetic = Arithmetic(accuracy)
     by_logprob = batch.logprobs_mode.endswith("logprobs")
     logprobs = [_logprobs(held, arithmetic) for held in rows]
@@ -118,24 +118,46 @@ def _stacked(
     return Interval(lo, hi)
 
 
+def trace(
+    logits: npt.ArrayLike,
+    batch: Batch,
+    row: int,
+    *,
+    accuracy: AccuracyClass,
+    profile: Profile = CANONICAL,
+) -> dict[str, int]:
+    """How many tokens of one row are undecided after the temperature and each filter, by step name."""
+    held = _processed(logits, batch, accuracy, profile, [row])[0]
+    return {name: int((state.may & ~state.must).sum()) for name, state in held.items()}
+
+
 # From logits to what each row keeps
 
 
 def _processed(
-    logits: npt.ArrayLike, batch: Batch, accuracy: AccuracyClass, profile: Profile
-) -> list[Held]:
+    logits: npt.ArrayLike,
+    batch: Batch,
+    accuracy: AccuracyClass,
+    profile: Profile,
+    rows: Sequence[int],
+) -> list[dict[str, Held]]:
+    """For each row what it holds after the thinking budget, the temperature and each filter, in order."""
     dtype = accuracy.parameter_dtype
     traced = pipeline.run(logits, batch, profile=profile, parameter_dtype=dtype, trace=True)
     context, trace = Context(batch, profile, dtype), dict(traced.trace)
     arithmetic = Arithmetic(accuracy)
     return [
         _filtered(penalised(trace, row, context, arithmetic), row, context, arithmetic)
-        for row in range(len(batch))
+        for row in rows
     ]
 
 
-def _filtered(held: Held, row: int, context: Context, arithmetic: Arithmetic) -> Held:
-    """One row through the temperature and the filters, in the profile's order."""
+def _filtered(held: Held, row: int, context: Context, arithmetic: Arithmetic) -> dict[str, Held]:
+    """One row through the temperature and the filters, in the profile's order.
+
+    Once a value may overflow, nothing of the row is sure.
+    """
+    states = {"thinking_budget": held}
     names = [step.name for step in pipeline.steps_for(context.profile)]
     params = context.params[row]
     for name in names[names.index("thinking_budget") + 1 :]:
@@ -144,8 +166,14 @@ def _filtered(held: Held, row: int, context: Context, arithmetic: Arithmetic) ->
         else:
             held = FILTERS[name](held, params, context.profile, arithmetic)
         if np.abs(held.hi[held.may]).max() > arithmetic.accuracy.largest:
-            return held.kept(np.zeros_like(held.must), held.may)
-    return held
+            held = held.kept(np.zeros_like(held.must), held.may)
+            return {**states, name: held}
+        states[name] = held
+    return states
+
+
+def _last(states: dict[str, Held]) -> Held:
+    return list(states.values())[-1]
 
 
 def _min_p(held: Held, params: SamplingParams, profile: Profile, arithmetic: Arithmetic) -> Held:

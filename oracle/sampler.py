@@ -8,6 +8,7 @@ enter. DRAW07: logprobs are gathered after the draw.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,7 @@ def sample(
     *,
     profile: Profile = CANONICAL,
     steps: pipeline.Steps | None = None,
+    parameter_dtype: type[Any] = np.float32,
 ) -> SamplerOutput:
     """One token a row: ids int64 `[n, 1]` and the logprobs that the batch asks for.
 
@@ -39,18 +41,21 @@ def sample(
     while all other rows are sampled as if alone (ERR17).
     """
     noise = uniforms(batch.requests, rng)
-    good = list(range(len(batch)))
+    rows, good = from_logits(logits, batch), list(range(len(batch)))
+    settings: dict[str, Any] = {
+        "profile": profile,
+        "steps": steps,
+        "parameter_dtype": parameter_dtype,
+    }
     while True:
         part = _subset(batch, good)
         try:
-            outcome = pipeline.run(
-                from_logits(logits, batch)[good], part, profile=profile, steps=steps
-            )
+            outcome = pipeline.run(rows[good], part, **settings)
             break
         except RowError as error:
             if profile.bad_row == "error":  # ERR16
                 raise
-            del good[error.row]
+            del good[error.row]  # ERR17
     drawn = law.draw(outcome.law, noise[good])  # DRAW01
     gathered = logprobs.gather(outcome, part, drawn)
     return _spread(drawn, gathered, good, batch, profile)
