@@ -33,7 +33,7 @@ from aliquot.statistical import replay
 UNIT_ROUNDOFF = 2.0**-24
 EXP_ULPS = 4
 POWER = 0.99
-BATCH = 64
+BATCH = 16
 FAULTS = {
     "T x1.01": lambda logits: tempered(logits, 1.01),
     "0.1 % of the tail lost": lambda logits: without_tail(logits, 0.001),
@@ -46,29 +46,38 @@ def race_bound(logits: Floats) -> Floats:
     return (np.abs(logits - logits.max()) + 2 * EXP_ULPS + 2) * UNIT_ROUNDOFF
 
 
-def float32_race(
-    law: torch.Tensor, draws: int, generator: torch.Generator
-) -> tuple[Floats, Floats]:
-    """Noise and ids of ``draws`` draws of torch's float32 race from probabilities ``law``."""
-    noise = torch.empty(draws, len(law)).exponential_(generator=generator)
-    return noise.numpy(), (law / noise).argmax(dim=-1).numpy()
+class Float32Race:
+    """Draws of torch's float32 race from a law, float32 [vocab], in buffers that are reused."""
+
+    def __init__(self, law: torch.Tensor, seed: int) -> None:
+        self.law = law
+        self.generator = torch.Generator().manual_seed(seed)
+        self.noise = torch.empty(BATCH, len(law))
+        self.scores = torch.empty(BATCH, len(law))
+
+    def draw(self, draws: int) -> tuple[np.ndarray, np.ndarray]:
+        """Noise [draws, vocab] and ids [draws]; at most `BATCH` draws, valid until the next call."""
+        noise, scores = self.noise[:draws], self.scores[:draws]
+        noise.exponential_(generator=self.generator)
+        torch.div(self.law, noise, out=scores)
+        return noise.numpy(), scores.argmax(dim=-1).numpy()
 
 
-def mismatches_of(logits: Floats, law: torch.Tensor, draws: int, seed: int) -> np.ndarray:
+def outcomes_of(logits: Floats, law: torch.Tensor, draws: int, seed: int) -> np.ndarray:
     """Outcome of each replayed draw of a race from ``law``, judged against ``logits``."""
-    generator = torch.Generator().manual_seed(seed)
-    bounds, outcomes = race_bound(logits), []
+    race, bounds = Float32Race(law, seed), race_bound(logits)
+    parts = []
     for start in range(0, draws, BATCH):
-        noise, ids = float32_race(law, min(BATCH, draws - start), generator)
-        outcomes.append(replay.exponential_race(logits, noise, ids, bounds).outcome)
-    return np.concatenate(outcomes)
+        noise, ids = race.draw(min(BATCH, draws - start))
+        parts.append(replay.exponential_race(logits, noise, ids, bounds).outcome)
+    return np.concatenate(parts)
 
 
 def detection(report: Report, row: str, logits: Floats, draws: int) -> None:
     """Mismatch rate of each fault and the draws that find it with 99 % probability."""
     for name, fault in FAULTS.items():
         law = fault(logits)
-        outcome = mismatches_of(logits, torch.tensor(law, dtype=torch.float32), draws, SEED)
+        outcome = outcomes_of(logits, torch.tensor(law, dtype=torch.float32), draws, SEED)
         rate = float(np.mean(outcome == replay.MISMATCH))
         report.add(
             kind="detection",
@@ -85,7 +94,7 @@ def null(report: Report, row: str, logits: Floats, draws: int) -> None:
     """Outcomes of a correct float32 race."""
     law = torch.softmax(torch.tensor(logits, dtype=torch.float32), -1)
     start = time.monotonic()
-    outcome = mismatches_of(logits, law, draws, SEED + 1)
+    outcome = outcomes_of(logits, law, draws, SEED + 1)
     counts = np.bincount(outcome, minlength=3).tolist()
     report.add(
         kind="null",

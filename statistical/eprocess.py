@@ -7,6 +7,7 @@ Signatures that other code may rely on::
     LikelihoodRatio(probs, alternatives).observe(ids) -> log_e
     each: .log_e, .draws, .evidence() -> {name: log_e}, .strongest() -> name, .merge(other)
     log_mean_e(log_es, weights=None) -> log_e         (several tests, any dependence)
+    Mixture(masses, priors).log_e(counts) -> log_e    (counts of cells of known masses)
 
 An e-process starts at 1 and, under the null, its expectation at any stopping time is at most 1. By
 Ville's inequality it ever reaches ``1 / alpha`` with probability at most ``alpha``: one may look
@@ -84,24 +85,58 @@ def log_mean_e(log_es: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> f
     return float(special.logsumexp(values, b=shares / shares.sum()))
 
 
-def log_dirichlet_e(counts: Counts, masses: Floats, prior: Prior) -> float:
-    """Log likelihood ratio of a Dirichlet-mixture multinomial to the multinomial of ``masses``.
+class Mixture:
+    """Likelihood ratios of Dirichlet-mixture multinomials to one multinomial law over cells.
 
     Args:
-        counts: int64 [cells].
-        masses: float64 [cells], the null's cell probabilities, all positive.
-        prior: mixing law over multinomials.
+        masses: float64 [cells], the null's cell probabilities; cells of mass 0 are left out.
+        priors: mixing laws over multinomials; all are averaged.
 
-    It is the product of ``predictive / mass`` over the draws in any order, hence a martingale
-    under the null.
+    Each ratio is the product of ``predictive / mass`` over the draws in any order, hence a
+    martingale under the null. The dense mixture lets all cells move; the sparse one averages over
+    which single cell moves against all others together, and so pays ``log(cells)`` rather than
+    a price for every cell.
     """
-    seen = counts > 0
-    drawn = counts[seen]
-    parameters = prior.parameters(masses)[seen]
-    total = prior.concentration
-    gain = special.gammaln(parameters + drawn) - special.gammaln(parameters)
-    norm = special.gammaln(total) - special.gammaln(total + drawn.sum())
-    return float(norm + (gain - drawn * np.log(masses[seen])).sum())
+
+    def __init__(self, masses: npt.ArrayLike, priors: Sequence[Prior]) -> None:
+        given = np.asarray(masses, dtype=np.float64)
+        self.cells = len(given)
+        self.possible = np.flatnonzero(given)
+        self.masses = given[self.possible]
+        self.totals = np.array([[prior.concentration] for prior in priors])
+        self.parameters = np.stack([prior.parameters(self.masses) for prior in priors])
+        tiny = np.finfo(np.float64).tiny
+        self.other_parameters = np.maximum(self.totals - self.parameters, tiny)
+        self.log_gammas = special.gammaln(self.parameters)
+        self.log_masses = np.log(self.masses)
+        self.log_rests = np.log1p(-np.minimum(self.masses, 1 - np.finfo(np.float64).epsneg))
+
+    def log_e(self, counts: Counts) -> float:
+        """Natural log of the average e-value of the cell counts, int64 [cells]."""
+        dense = log_mean_e(self.dense(counts))
+        return dense if len(self.possible) <= 2 else log_mean_e([dense, self.sparse(counts)])
+
+    def dense(self, counts: Counts) -> Floats:
+        """Natural log of the ratio for each prior, float64 [priors]."""
+        seen = np.flatnonzero(counts[self.possible])
+        drawn = counts[self.possible[seen]]
+        gains = special.gammaln(self.parameters[:, seen] + drawn) - self.log_gammas[:, seen]
+        fitted = gains.sum(axis=1) - drawn @ self.log_masses[seen]
+        return np.asarray(fitted - self._log_rising(self.totals, drawn.sum(keepdims=True))[:, 0])
+
+    def sparse(self, counts: Counts) -> float:
+        """Natural log of the ratio averaged over priors and over the one cell that moves."""
+        drawn = counts[self.possible]
+        draws = drawn.sum(keepdims=True)
+        rest = draws - drawn
+        own = special.gammaln(self.parameters + drawn) - self.log_gammas
+        others = self._log_rising(self.other_parameters, rest)
+        null = drawn * self.log_masses + rest * self.log_rests
+        return log_mean_e((own + others - self._log_rising(self.totals, draws) - null).ravel())
+
+    @staticmethod
+    def _log_rising(parameters: Floats, counts: Counts) -> Floats:
+        return np.asarray(special.gammaln(parameters + counts) - special.gammaln(parameters))
 
 
 class EProcess(ABC):
@@ -159,10 +194,9 @@ class KnownLaw(EProcess):
     ) -> None:
         law = as_law(probs, "probs")
         self.partitions = tuple(default_partitions(law) if partitions is None else partitions)
-        self.priors = tuple(priors)
         self.possible = law > 0
-        self.masses: list[Floats] = [cell_masses(part, law) for part in self.partitions]
-        self.counts = [np.zeros(len(mass), dtype=np.int64) for mass in self.masses]
+        self.mixtures = [Mixture(cell_masses(part, law), priors) for part in self.partitions]
+        self.counts = [np.zeros(mixture.cells, np.int64) for mixture in self.mixtures]
         self.impossible = 0
 
     def observe(self, ids: npt.ArrayLike) -> float:
@@ -178,8 +212,8 @@ class KnownLaw(EProcess):
         """Natural log of the e-value on each partition."""
         if self.impossible:
             return {"support": math.inf}
-        pairs = zip(self.counts, self.masses, strict=True)
-        log_es = [log_mean_e([log_dirichlet_e(c, m, p) for p in self.priors]) for c, m in pairs]
+        pairs = zip(self.mixtures, self.counts, strict=True)
+        log_es = [mixture.log_e(counts) for mixture, counts in pairs]
         return dict(zip([part.name for part in self.partitions], log_es, strict=True))
 
     def weights(self) -> Sequence[float]:
@@ -188,14 +222,18 @@ class KnownLaw(EProcess):
 
     def merge(self, other: Self) -> None:
         """Add the cell counts of another shard of the same law."""
-        names = [[part.name for part in shard.partitions] for shard in (self, other)]
-        same = names[0] == names[1] and all(map(np.array_equal, self.masses, other.masses))
-        if not same or not np.array_equal(self.possible, other.possible):
+        if not self._tests_the_law_of(other):
             raise ValueError("merge: the other shard tests another law or other partitions")
         self.impossible += other.impossible
         self.draws += other.draws
         for mine, theirs in zip(self.counts, other.counts, strict=True):
             mine += theirs
+
+    def _tests_the_law_of(self, other: Self) -> bool:
+        names = [[part.name for part in shard.partitions] for shard in (self, other)]
+        parameters = [[mix.parameters for mix in shard.mixtures] for shard in (self, other)]
+        same = names[0] == names[1] and all(map(np.array_equal, *parameters))
+        return same and np.array_equal(self.possible, other.possible)
 
 
 class TwoSample(EProcess):
@@ -218,6 +256,7 @@ class TwoSample(EProcess):
         sizes = [part.size for part in partitions]
         self.partitions = tuple(partitions)
         self.priors = tuple(priors)
+        self.strengths = np.array([prior.concentration for prior in priors])[:, None, None]
         self.everything = np.ones(len(self.partitions[0].cells), dtype=np.bool_)
         self.counts = [np.zeros((2, size), dtype=np.int64) for size in sizes]
         self.log_es = np.zeros((len(self.partitions), len(self.priors)))
@@ -263,7 +302,7 @@ class TwoSample(EProcess):
         for row, total, part in zip(self.log_es, self.counts, self.partitions, strict=True):
             sizes = total.shape[1]
             fresh = np.stack([cell_counts(part, t, k, sizes) for t, k, _ in tallies])
-            row += [_block_log_e(total, fresh, prior) for prior in self.priors]
+            row += _block_log_e(total, fresh, self.strengths)
             total += fresh
 
 
@@ -383,14 +422,14 @@ def _portion(sample: npt.NDArray[np.int64], start: float, stop: float) -> npt.ND
     return sample[round(start * len(sample)) : round(stop * len(sample))]
 
 
-def _block_log_e(seen: Counts, fresh: Counts, prior: Prior) -> float:
+def _block_log_e(seen: Counts, fresh: Counts, strengths: Floats) -> Floats:
     drawn = np.flatnonzero(fresh.any(axis=0))
     pooled = _pooled(seen, drawn)
     totals = seen.sum(axis=1, keepdims=True)
-    laws = (seen[:, drawn] + prior.concentration * pooled) / (totals + prior.concentration)
+    laws = (seen[:, drawn] + strengths * pooled) / (totals + strengths)
     sizes = fresh.sum(axis=1)
-    common = sizes @ laws / sizes.sum()
-    return float((fresh[:, drawn] * np.log(laws / common)).sum())
+    common = (sizes[:, None] * laws).sum(axis=1, keepdims=True) / sizes.sum()
+    return np.asarray((fresh[:, drawn] * np.log(laws / common)).sum(axis=(1, 2)))
 
 
 def _pooled(seen: Counts, drawn: npt.NDArray[np.intp]) -> Floats:

@@ -37,11 +37,13 @@ class Race:
     Attributes:
         score: function of rows and noise, float64 [draws, vocab]; the largest score wins.
         never: the row entry, and the score, of a token outside of the support.
+        least: smallest noise allowed.
         margin: function of the best and the drawn score, float64 [draws].
     """
 
     score: np.ufunc
     never: float
+    least: float
     margin: Callable[[Floats, Floats], Floats]
 
 
@@ -171,6 +173,7 @@ def _race(
 def _race_chunk(
     rows: Floats, noise: Floats, drawn: Ids, errors: Floats, chunk: slice, kind: Race
 ) -> tuple[Ids, Floats, Floats]:
+    _check_range("noise", noise, kind.least, np.inf)
     own_rows = rows if rows.ndim == 1 else rows[chunk]
     own_errors = np.broadcast_to(errors if errors.ndim == 1 else errors[chunk], noise.shape)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -194,8 +197,8 @@ def _difference(best: Floats, own: Floats) -> Floats:
         return np.where(best == own, 0.0, best - own)
 
 
-EXPONENTIAL = Race(np.divide, 0.0, _log_ratio)
-GUMBEL = Race(np.add, -np.inf, _difference)
+EXPONENTIAL = Race(np.divide, never=0.0, least=0.0, margin=_log_ratio)
+GUMBEL = Race(np.add, never=-np.inf, least=-np.inf, margin=_difference)
 
 
 def _judge(drawn: Ids, wanted: Ids, margin: Floats, bound: Floats) -> Replay:
