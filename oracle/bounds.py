@@ -334,12 +334,14 @@ def _logprobs(held: Held, arithmetic: Arithmetic) -> Interval:
     """`(l - max) - log(sum)` of one row, each operation with its rounding (LOGP02, LOGP05)."""
     weight_lo, weight_hi = arithmetic.weights(held)
     sums = arithmetic.sum_error(int(held.may.sum()))
-    least = max(weight_lo[held.must].sum(), weight_lo.max()) * (1 - sums)
-    most = weight_hi.sum() * (1 + sums)
+    largest = float(held.lo[held.may].max()) - held.reference
+    surely = float(weight_lo[held.must].sum())
+    log_least = max(largest, math.log(surely) if surely > 0 else -math.inf) - 2 * sums
+    log_most = math.log(weight_hi.sum()) + sums
     gap_lo = np.where(held.may, held.lo, held.reference) - held.reference
     gap_hi = np.where(held.may, held.hi, held.reference) - held.reference
-    lo, hi = gap_lo - math.log(most), gap_hi - math.log(least)
-    logs = arithmetic.exp_error * max(abs(math.log(most)), abs(math.log(least)))
+    lo, hi = gap_lo - log_most, gap_hi - log_least
+    logs = arithmetic.exp_error * max(abs(log_most), abs(log_least))
     rounding = arithmetic.unit * (np.abs(gap_lo) + np.abs(lo)) + logs
     lo, hi = lo - rounding, np.minimum(hi + rounding, 0.0)
     return Interval(np.where(held.must, lo, -np.inf), np.where(held.may, hi, -np.inf))

@@ -97,12 +97,10 @@ class Arithmetic:
         What is below the smallest normal number may be flushed to zero.
         """
         reference = held.reference
-        with np.errstate(under="ignore", over="ignore"):
-            spread = self.exp_error + self.unit * (
-                reference - np.where(held.may, held.lo, reference)
-            )
-            lo = np.exp(held.lo - reference - spread)
-            hi = np.exp(held.hi - reference + spread)
+        argument = self.unit * (reference - np.where(held.may, held.lo, reference))
+        with np.errstate(under="ignore"):
+            lo = np.exp(held.lo - reference - argument - self.exp_error)
+            hi = np.exp(np.minimum(held.hi - reference + argument, 0.0) + self.exp_error)
         tiny = self.accuracy.smallest_normal
         return np.where(held.may & (lo >= tiny), lo, 0.0), np.where(held.may, hi + tiny, 0.0)
 
