@@ -67,7 +67,7 @@ class Batch:
     all_random: bool | None = None
 
     def __post_init__(self) -> None:
-        if self.all_greedy and self.all_random:
+        if self.all_greedy and self.all_random:  # GREEDY06
             raise BatchError(
                 "batch: all_greedy and all_random are both true, allowed is at most one"
             )
@@ -89,7 +89,7 @@ class Batch:
     def _check_bitmask(self) -> None:
         mask = self.grammar_bitmask
         wanted = (len(self.requests), -(-self.vocab_size // 32))
-        if mask is not None and (mask.shape != wanted or mask.dtype != np.int32):
+        if mask is not None and (mask.shape != wanted or mask.dtype != np.int32):  # ERR14
             raise BatchError(
                 f"batch: grammar_bitmask is {mask.dtype} {mask.shape}, allowed is int32 {wanted}"
             )

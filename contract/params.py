@@ -58,7 +58,7 @@ class SamplingParams:
         """The parameters as the sampler acts on them: a greedy request filters nothing (GREEDY03)."""
         if not self.greedy:
             return self
-        return replace(self, top_k=0, top_p=1.0, min_p=0.0)
+        return replace(self, top_k=0, top_p=1.0, min_p=0.0)  # GREEDY03
 
 
 def validate(params: SamplingParams, vocab_size: int, request: str = "?") -> None:
@@ -89,7 +89,7 @@ class _Checker:
 
     def require(self, ok: bool, name: str, value: Any, allowed: str) -> None:
         if not ok:
-            raise ParameterError(
+            raise ParameterError(  # ERR15
                 f"request {self.request}: {name} is {value!r}, allowed is {allowed}"
             )
 
@@ -103,32 +103,32 @@ class _Checker:
         self.require(_is_real(value) and 0 < value <= high, name, value, allowed)
 
     def numbers(self, params: SamplingParams) -> None:
-        value = params.temperature
+        value = params.temperature  # ERR01
         self.require(_is_real(value) and value >= 0, "temperature", value, "a finite number >= 0")
-        self.positive(params, "top_p", 1.0, "a number in (0, 1]")
-        self.positive(params, "repetition_penalty", math.inf, "a finite number > 0")
-        self.real(params, "min_p", 0.0, 1.0)
-        self.real(params, "frequency_penalty", -2.0, 2.0)
-        self.real(params, "presence_penalty", -2.0, 2.0)
+        self.positive(params, "top_p", 1.0, "a number in (0, 1]")  # ERR02
+        self.positive(params, "repetition_penalty", math.inf, "a finite number > 0")  # ERR05
+        self.real(params, "min_p", 0.0, 1.0)  # ERR04
+        self.real(params, "frequency_penalty", -2.0, 2.0)  # ERR06
+        self.real(params, "presence_penalty", -2.0, 2.0)  # ERR06
 
     def integer(self, params: SamplingParams, name: str, low: int) -> None:
         value = getattr(params, name)
         self.require(_is_int(value) and value >= low, name, value, f"an integer >= {low}")
 
     def integers(self, params: SamplingParams) -> None:
-        self.integer(params, "top_k", -1)
-        self.integer(params, "min_tokens", 0)
-        for name, low in (("logprobs", -1), ("thinking_token_budget", 0)):
+        self.integer(params, "top_k", -1)  # ERR03
+        self.integer(params, "min_tokens", 0)  # ERR07
+        for name, low in (("logprobs", -1), ("thinking_token_budget", 0)):  # ERR08 ERR11
             if getattr(params, name) is not None:
                 self.integer(params, name, low)
         seed = params.seed
         if seed is not None:
-            ok = _is_int(seed) and SEED_MIN <= seed <= SEED_MAX
+            ok = _is_int(seed) and SEED_MIN <= seed <= SEED_MAX  # ERR12
             self.require(ok, "seed", seed, "a signed 64-bit integer")
 
     def ids(self, name: str, values: Sequence[int]) -> None:
         for value in values:
-            ok = _is_int(value) and 0 <= value < self.vocab_size
+            ok = _is_int(value) and 0 <= value < self.vocab_size  # ERR09
             self.require(ok, name, value, f"token ids in [0, {self.vocab_size})")
 
     def token_ids(self, params: SamplingParams) -> None:
@@ -144,12 +144,12 @@ class _Checker:
     def sequences(self, params: SamplingParams) -> None:
         allowed = params.allowed_token_ids
         self.require(
-            allowed is None or len(allowed) > 0,
+            allowed is None or len(allowed) > 0,  # ERR10
             "allowed_token_ids",
             allowed,
             "None or at least one token id",
         )
-        for word in params.bad_words:
+        for word in params.bad_words:  # ERR10
             self.require(len(word) > 0, "bad_words", word, "words of at least one token id")
-        for token, bias in params.logit_bias.items():
+        for token, bias in params.logit_bias.items():  # ERR13
             self.require(_is_real(bias), f"logit_bias[{token}]", bias, "a finite number")

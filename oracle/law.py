@@ -59,8 +59,8 @@ def draw(law: Rows, uniforms: npt.ArrayLike) -> npt.NDArray[np.int64]:
 
 def draw_row(law: Rows, uniforms: npt.ArrayLike) -> npt.NDArray[np.int64]:
     """Token ids int64 of the uniforms' shape, all drawn from one law `[V]` as `draw` does."""
-    tokens = np.flatnonzero(law > 0)  # DRAW02
-    mass = np.cumsum(law[tokens])
+    tokens = np.flatnonzero(law > 0)  # DRAW02 IO08
+    mass = np.cumsum(law[tokens])  # DRAW06
     us = np.asarray(uniforms, dtype=np.float64)
     place = np.searchsorted(mass, us * mass[-1], side="right")  # DRAW01
     return np.asarray(tokens[np.minimum(place, tokens.size - 1)])  # DRAW05

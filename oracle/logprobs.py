@@ -62,7 +62,7 @@ def of_given_tokens(logits: npt.ArrayLike, token_ids: npt.ArrayLike) -> Logprobs
     """
     rows = np.asarray(logits).astype(np.float64)
     tokens = np.asarray(token_ids, dtype=np.int64)
-    values = np.take_along_axis(log_softmax(rows), tokens[:, None], axis=1)
+    values = np.take_along_axis(log_softmax(rows), tokens[:, None], axis=1)  # LOGP13
     return Logprobs(token_ids=tokens[:, None], values=_float32(values), ranks=ranks(rows, tokens))
 
 

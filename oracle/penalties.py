@@ -70,5 +70,5 @@ def penalised(
     r = params.repetition_penalty
     seen = (prompt > 0) | (output > 0)  # PEN03 PEN04
     row = np.where(seen, np.where(row > 0, row / r, row * r), row)  # PEN02 PEN13
-    row = row - params.frequency_penalty * output  # PEN05 PEN11
-    return row - params.presence_penalty * (output > 0)  # PEN06
+    row = row - params.frequency_penalty * output  # PEN01 PEN05 PEN11
+    return row - params.presence_penalty * (output > 0)  # PEN01 PEN06

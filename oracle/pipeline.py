@@ -62,10 +62,10 @@ CONTRACT: Steps = (
     Step("grammar", grammar.CLAUSES, grammar.apply),
     Step("allowed_token_ids", allowed.CLAUSES, allowed.apply),
     Step("bad_words", bad_words.CLAUSES, bad_words.apply),
-    Step("min_tokens", min_tokens.CLAUSES, min_tokens.apply),
+    Step("min_tokens", min_tokens.CLAUSES, min_tokens.apply),  # BIAS05
     Step("logit_bias", logit_bias.CLAUSES, logit_bias.apply),
     Step("penalties", penalties.CLAUSES, penalties.apply),
-    Step("thinking_budget", thinking.CLAUSES, thinking.apply),
+    Step("thinking_budget", thinking.CLAUSES, thinking.apply),  # GREEDY05
     Step("temperature", temperature.CLAUSES, temperature.apply),
     Step("min_p", min_p.CLAUSES, min_p.apply),
     Step("top_k", top_k.CLAUSES, top_k.apply),

@@ -57,7 +57,7 @@ def sample(
                 raise
             del good[error.row]  # ERR17
     drawn = law.draw(outcome.law, noise[good])  # DRAW01
-    gathered = logprobs.gather(outcome, part, drawn)
+    gathered = logprobs.gather(outcome, part, drawn)  # DRAW07
     return _spread(drawn, gathered, good, batch, profile)
 
 

@@ -166,7 +166,7 @@ def completed(emitted: SequenceLaw, target: Model, length: int) -> SequenceLaw:
         _share(longer, prefix, probability * target(prefix))
         for sequence, mass in completed(longer, target, length).items():
             whole[sequence] += mass
-    return dict(whole)
+    return dict(whole)  # SPEC01
 
 
 def _share(sequences: SequenceLaw, prefix: Prefix, masses: Rows) -> None:

@@ -89,7 +89,7 @@ def forced(
         section.read(token, markers, drawn=True)
     if not section.open or len(section.seen) < section.left:  # THINK01 THINK03
         return None
-    return markers.end[begun(section.seen, markers.end)]
+    return markers.end[begun(section.seen, markers.end)]  # THINK06
 
 
 def ends_in(tokens: Sequence[int], marker: Sequence[int]) -> bool:
