@@ -17,8 +17,8 @@ class WriteError(OSError):
 def write_all(results: RunResults, directory: Path) -> dict[str, Path]:
     """Write results.json, junit.xml, summary.md and index.html into `directory`.
 
-    The directory is made if needed. Everything is rendered first, and each file takes its place only
-    when it is complete, so a reader never sees half a file. Returns the paths by file name. Raises
+    The directory is made if needed. The files take their places only when all are complete, so a
+    reader never sees half a file. Returns the paths by file name. Raises
     WriteError when the directory or a file cannot be written.
     """
     texts = {
@@ -29,20 +29,22 @@ def write_all(results: RunResults, directory: Path) -> dict[str, Path]:
     }
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        for name, text in texts.items():
-            _replace(directory / name, text)
+        _replace(directory, texts)
     except OSError as error:
         cause = error.strerror or str(error)
         raise WriteError(f"report: cannot write into {directory}: {cause}") from error
     return {name: directory / name for name in texts}
 
 
-def _replace(path: Path, text: str) -> None:
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+def _replace(directory: Path, texts: dict[str, str]) -> None:
+    parts = {directory / name: directory / f".{name}.{os.getpid()}.part" for name in texts}
     try:
-        # A lone surrogate in a message has no UTF-8; in JSON its escape reads back as the same.
-        part.write_bytes(text.encode("utf-8", "backslashreplace"))
-        part.replace(path)
+        for part, text in zip(parts.values(), texts.values(), strict=True):
+            # A lone surrogate in a message has no UTF-8; in JSON its escape reads back as the same.
+            part.write_bytes(text.encode("utf-8", "backslashreplace"))
+        for path, part in parts.items():
+            part.replace(path)
     finally:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
+        for part in parts.values():
+            with suppress(OSError):
+                part.unlink(missing_ok=True)

@@ -11,5 +11,5 @@ import report_browser
 def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[report_browser.Page]:
     """One headless Chromium for all tests of the page; missing, it fails them."""
     profile: Path = tmp_path_factory.mktemp("chromium")
-    with report_browser.browser(profile) as tab:
+    with report_browser.Page(profile) as tab:
         yield tab

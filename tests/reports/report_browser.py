@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -159,13 +158,6 @@ class Page:
         if "method" in message:
             self.events.append(message)
         return message
-
-
-@contextlib.contextmanager
-def browser(profile: Path) -> Iterator[Page]:
-    """A page in a new headless Chromium that ends with the block."""
-    with Page(profile) as page:
-        yield page
 
 
 def _start(profile: Path) -> tuple[subprocess.Popen[bytes], int, int]:

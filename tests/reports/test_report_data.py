@@ -59,6 +59,7 @@ FIRST_FAILURE = next(
     [
         (("schema",), "aliquot-results/2"),
         (("seed",), "one"),
+        (("colour",), "red"),
         (("alpha",), 2.0),
         (("backend", "noise"), ...),
         (("backend", "colour"), "red"),
