@@ -2,9 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
+
+from aliquot.fast.select import largest
 
 BLOCK = 64
 COARSE = 256
@@ -36,10 +39,10 @@ def take_blocks(rows: Tensor, blocks: Tensor, size: int, fill: float) -> tuple[T
     """Values and token ids of the given blocks, `[n, b * size]`; past the row's end `fill`."""
     inside = torch.arange(size, device=rows.device)
     ids = (blocks.unsqueeze(-1) * size + inside).flatten(1)
+    if rows.shape[1] % size == 0:
+        return rows.gather(1, ids), ids
     values = rows.gather(1, ids.clamp(max=rows.shape[1] - 1))
-    if rows.shape[1] % size:
-        values = torch.where(ids < rows.shape[1], values, fill)
-    return values, ids
+    return torch.where(ids < rows.shape[1], values, fill), ids
 
 
 @dataclass(frozen=True)
@@ -55,14 +58,6 @@ class Peak:
         return ~self.value.isfinite()
 
 
-def find_peak(rows: Tensor) -> Peak:
-    """Argmax of each row, the lowest id among equals (GREEDY02)."""
-    best = block_max(rows, COARSE).argmax(dim=1, keepdim=True)
-    values, ids = take_blocks(rows, best, COARSE, float("-inf"))
-    value, inside = values.max(dim=1, keepdim=True)
-    return Peak(value.squeeze(1), ids.gather(1, inside).squeeze(1))
-
-
 @dataclass(frozen=True)
 class Candidates:
     """The largest tokens of each row: values descending and their ids, `[n, c]`.
@@ -74,17 +69,74 @@ class Candidates:
     ids: Tensor
 
 
-def top_candidates(rows: Tensor, count: int) -> Candidates:
-    """The `count` largest tokens of each row.
+class Logits:
+    """Float32 logits `[n, V]` with what several stages derive from them, each computed once when first needed."""
 
-    The largest tokens lie in the blocks with the largest maxima: a block left out has `count` block maxima at
-    least as large as all that it holds.
-    """
-    count = min(count, rows.shape[1])
-    if 2 * count * BLOCK > rows.shape[1]:
-        values, ids = rows.topk(count, dim=1)
-        return Candidates(values, ids)
-    best = block_max(rows).topk(count, dim=1).indices
-    values, ids = take_blocks(rows, best, BLOCK, float("-inf"))
-    values, inside = values.topk(count, dim=1)
-    return Candidates(values, ids.gather(1, inside))
+    def __init__(self, logits: Tensor) -> None:
+        self.logits = logits
+        self._found: Candidates | None = None
+
+    @cached_property
+    def maxima(self) -> Tensor:
+        """Block maxima `[n, ceil(V/64)]`."""
+        return block_max(self.logits)
+
+    @cached_property
+    def peak(self) -> Peak:
+        """Argmax of each row, the lowest id among equals (GREEDY02)."""
+        fine = "maxima" in self.__dict__
+        size = BLOCK if fine else COARSE
+        maxima = self.maxima if fine else block_max(self.logits, COARSE)
+        best = maxima.argmax(dim=1, keepdim=True)
+        values, ids = take_blocks(self.logits, best, size, float("-inf"))
+        value, inside = values.max(dim=1, keepdim=True)
+        return Peak(value.squeeze(1), ids.gather(1, inside).squeeze(1))
+
+    @cached_property
+    def weights(self) -> Tensor:
+        """Softmax `[n, V]` in float32; a row's scale may be off by the rounding of its sum."""
+        return self.logits.softmax(1)
+
+    @cached_property
+    def mass(self) -> Tensor:
+        """Sum of exp(logit - peak) of each row, float64 `[n]`: float32 terms, blocks summed in float64."""
+        return mass_of(self.weights, self.peak)
+
+    def top(self, count: int) -> Candidates:
+        """The `count` largest tokens of each row.
+
+        They lie in the blocks with the largest maxima: a block left out has `count` block maxima at least as
+        large as all that it holds.
+        """
+        width = self.logits.shape[1]
+        count = min(count, width)
+        if self._found is None or self._found.values.shape[1] < count:
+            direct = 2 * count * BLOCK > width
+            self._found = self._whole(count) if direct else self._by_blocks(count)
+        return Candidates(self._found.values[:, :count], self._found.ids[:, :count])
+
+    def _whole(self, count: int) -> Candidates:
+        return Candidates(*largest(self.logits, count))
+
+    def _by_blocks(self, count: int) -> Candidates:
+        _, best = largest(self.maxima, count)
+        values, ids = take_blocks(self.logits, best, BLOCK, float("-inf"))
+        values, inside = largest(values, count)
+        return Candidates(values, ids.gather(1, inside))
+
+    def pick(self, rows: Tensor | None) -> "Logits":
+        """The given rows, int64 `[g]`, with the peaks and maxima already known; None for all."""
+        if rows is None:
+            return self
+        part = Logits(self.logits.index_select(0, rows))
+        if "maxima" in self.__dict__:
+            part.__dict__["maxima"] = self.maxima.index_select(0, rows)
+        peak = self.peak
+        part.__dict__["peak"] = Peak(peak.value[rows], peak.token[rows])
+        return part
+
+
+def mass_of(weights: Tensor, peak: Peak) -> Tensor:
+    """Sum of the weights `[n, V]` in units of the peak's weight, float64 `[n]`."""
+    unit = weights.gather(1, peak.token.unsqueeze(1)).squeeze(1)
+    return block_sum(weights).double().sum(1) / unit.double()

@@ -4,42 +4,88 @@ Thresholds are logits before temperature, float32 `[g]`; -inf keeps everything. 
 exp((logit - peak) / temperature).
 """
 
-from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from aliquot.contract.profile import Profile
+from aliquot.fast.blocks import Logits, mass_of
 from aliquot.fast.state import Group
 
 OFF = float("-inf")
 
 
-@dataclass(frozen=True)
 class Rows:
-    """Logits `[g, V]` float32 before temperature, their peaks `[g]`, and what the group's rows ask for."""
+    """The logits of one group before temperature and what its rows ask for."""
 
-    logits: Tensor
-    peak: Tensor
-    group: Group
-    profile: Profile
+    def __init__(self, source: Logits, group: Group, profile: Profile) -> None:
+        self.source, self.group, self.profile = source, group, profile
 
-    def subset(self, members: Tensor) -> "Rows":
-        """The rows at the positions `members`."""
-        group = self.group.subset(members)
-        return Rows(self.logits[members], self.peak[members], group, self.profile)
+    @property
+    def logits(self) -> Tensor:
+        """Float32 `[g, V]`."""
+        return self.source.logits
+
+    @property
+    def peak(self) -> Tensor:
+        """The largest logit of each row, float32 `[g]`."""
+        return self.source.peak.value
+
+    def pick(self, members: Tensor | None) -> "Rows":
+        """The rows at the positions `members`, int64 `[m]`; None for all. Weights already known go along."""
+        if members is None:
+            return self
+        part = Rows(self.source.pick(members), self.group.subset(members), self.profile)
+        if "weights" in self.__dict__:
+            part.__dict__["weights"] = self.weights.index_select(0, members)
+        return part
+
+    @property
+    def filters_untempered(self) -> bool:
+        """Whether the profile applies temperature only after the filters."""
+        return self.profile.temperature_order == "after"
 
     @property
     def filter_temperature(self) -> Tensor:
         """The temperature that top-p sees, float32 `[g]`."""
         temperature = self.group.temperature
-        after = self.profile.temperature_order == "after"
-        return torch.ones_like(temperature) if after else temperature
+        return torch.ones_like(temperature) if self.filters_untempered else temperature
 
-    def weights(self, logits: Tensor, temperature: Tensor) -> Tensor:
+    @cached_property
+    def weights(self) -> Tensor:
+        """Softmax `[g, V]` over temperature, float32; not to be written."""
+        if self.group.unit_temperature:
+            return self.source.weights
+        scaled = self.logits / self.group.temperature.unsqueeze(1)
+        return torch.softmax(scaled, 1, out=scaled)
+
+    @property
+    def filter_weights(self) -> Tensor:
+        """Softmax `[g, V]` as top-p sees it, float32."""
+        return self.source.weights if self.filters_untempered else self.weights
+
+    def exact_weights(self, logits: Tensor, temperature: Tensor) -> Tensor:
         """exp((logit - peak) / temperature) in float64 for `[g, c]` logits of these rows."""
         gap = logits.double() - self.peak.double().unsqueeze(1)
-        return (gap / temperature.double().unsqueeze(1)).exp()
+        return gap.div_(temperature.double().unsqueeze(1)).exp_()
+
+    def mass_above(self, cut: Tensor) -> Tensor:
+        """Mass of the tokens from `cut` `[g]` up as top-p sees it, float64 `[g]`."""
+        weights = self.filter_weights
+        if self.group.uses_min_p or self.group.uses_top_k:
+            weights = masked(weights, self.logits, cut)
+        return mass_of(weights, self.source.peak)
+
+
+def masked(weights: Tensor, logits: Tensor, cut: Tensor) -> Tensor:
+    """The weights `[g, V]` with 0 where the logit is below `cut` `[g]`, in new memory.
+
+    Through a float mask, which on the CPU is many times quicker than a bool one.
+    """
+    mask = torch.empty_like(weights)
+    torch.ge(logits, cut.unsqueeze(1), out=mask)
+    return mask.mul_(weights)
 
 
 def min_p_cut(rows: Rows, *, early: bool) -> Tensor:
@@ -50,8 +96,8 @@ def min_p_cut(rows: Rows, *, early: bool) -> Tensor:
     profile = rows.profile
     if not rows.group.uses_min_p or early == (profile.minp_order == "after_filters"):
         return torch.full_like(rows.peak, OFF)
-    raw = profile.minp_order == "before_temperature" or profile.temperature_order == "after"
-    scale = 1.0 if raw else rows.group.temperature.double()
+    untempered = profile.minp_order == "before_temperature" or rows.filters_untempered
+    scale = 1.0 if untempered else rows.group.temperature.double()
     return _round_up(rows.peak.double() + rows.group.min_p.double().log() * scale)
 
 
@@ -61,7 +107,7 @@ def _round_up(cut: Tensor) -> Tensor:
 
 
 def top_k_cut(descending: Tensor, top_k: Tensor) -> Tensor:
-    """The k-th largest logit of rows sorted in descending order (TOPK01-TOPK06)."""
+    """The k-th largest logit of rows sorted in descending order, -inf where k exceeds V (TOPK01-TOPK06)."""
     last = (top_k - 1).clamp(max=descending.shape[1] - 1)
     return descending.gather(1, last.unsqueeze(1)).squeeze(1)
 

@@ -1,25 +1,22 @@
 """Step 7 for random rows: from logits to a drawn token, on the path that the row's own parameters choose.
 
-narrow: top_k up to 256. The k largest tokens and a margin decide all filters; a row whose ties reach past the margin
-        goes the wide way.
+narrow: rows with a filter. The largest tokens, as many as the group's reach, decide filters and draw; a row for which
+        they do not suffice goes the wide way.
 wide:   everything else, over the whole row.
-ranked: profiles that cut ties by position; a full sort.
 
-A path depends on the row alone, so a seeded request gives the same token in any batch (SEED02).
+The choice depends on the row alone, so a seeded request draws the same token in any batch (SEED02).
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from aliquot.fast.blocks import block_sum, top_candidates
-from aliquot.fast.cuts import OFF, Rows, min_p_cut, nucleus_cut, top_k_cut
+from aliquot.fast.blocks import Candidates
+from aliquot.fast.cuts import Rows, masked, min_p_cut, nucleus_cut, top_k_cut
 from aliquot.fast.draw import inverse_cdf, pick
-from aliquot.fast.select import guess_count, largest
-
-MARGIN = 16
-_LEAST = torch.finfo(torch.float32).min
+from aliquot.fast.select import kth_largest, nucleus_edge
 
 
 @dataclass(frozen=True)
@@ -38,36 +35,54 @@ class Drawn:
 
 
 def narrow(rows: Rows, uniform: Tensor) -> Drawn:
-    """Draw from the largest tokens only; rows with more ties at the edge than the margin go the wide way."""
-    group = rows.group
-    found = top_candidates(rows.logits, group.max_k + MARGIN)
-    base = torch.maximum(top_k_cut(found.values, group.top_k), min_p_cut(rows, early=True))
-    kept = _narrow_cut(rows, found.values, base)
-    by_id = found.ids.sort(1)
-    values = found.values.gather(1, by_id.indices)
-    weights = rows.weights(values, group.temperature)
-    weights = torch.where(values >= kept.unsqueeze(1), weights, 0.0)
-    chosen = pick(weights, uniform).unsqueeze(1)
-    drawn = Drawn(by_id.values.gather(1, chosen).squeeze(1), kept)
-    if found.values.shape[1] == rows.logits.shape[1]:
+    """Draw from the largest tokens; rows for which these do not prove enough are drawn again the wide way."""
+    found = rows.source.top(rows.group.reach)
+    kept = _narrow_cut(rows, found)
+    drawn = Drawn(_draw_found(rows, found, kept, uniform), kept)
+    last = found.values[:, -1]
+    unproven = (last >= kept) & (last > -torch.inf)
+    if found.values.shape[1] == rows.logits.shape[1] or not bool(unproven.any()):
         return drawn
-    return _repair(rows, uniform, drawn, found.values[:, -1] >= base.clamp(min=_LEAST))
+    return _redrawn(rows, uniform, drawn, unproven)
 
 
-def _narrow_cut(rows: Rows, descending: Tensor, base: Tensor) -> Tensor:
+def _narrow_cut(rows: Rows, found: Candidates) -> Tensor:
+    group, descending = rows.group, found.values
+    base = early = min_p_cut(rows, early=True)
+    if group.uses_top_k:
+        base = torch.maximum(early, top_k_cut(descending, group.top_k))
     kept = base
-    if rows.group.uses_top_p:
-        weights = rows.weights(descending, rows.filter_temperature)
-        total = torch.where(descending >= base.unsqueeze(1), weights, 0.0).sum(1)
+    if group.uses_top_p:
+        law_base = early if rows.profile.filter_order == "joint" else base
+        weights = rows.exact_weights(descending, rows.filter_temperature)
+        total = _found_mass(rows, descending, weights, law_base)
         kept = torch.maximum(kept, nucleus_cut(rows, descending, weights, total))
     return torch.maximum(kept, min_p_cut(rows, early=False))
 
 
-def _repair(rows: Rows, uniform: Tensor, drawn: Drawn, unproven: Tensor) -> Drawn:
-    if not bool(unproven.any()):
-        return drawn
+def _found_mass(rows: Rows, descending: Tensor, weights: Tensor, base: Tensor) -> Tensor:
+    """Mass from `base` up; over the whole row where tokens that were not found may belong to it."""
+    total = (weights * (descending >= base.unsqueeze(1))).sum(1)
+    if descending.shape[1] == rows.logits.shape[1]:
+        return total
+    last = descending[:, -1]
+    missing = (last >= base) & (last > -torch.inf)
+    return torch.where(missing, rows.mass_above(base), total) if bool(missing.any()) else total
+
+
+def _draw_found(rows: Rows, found: Candidates, kept: Tensor, uniform: Tensor) -> Tensor:
+    ids, order = found.ids.sort(1)
+    values = found.values.gather(1, order)
+    weights = rows.exact_weights(values, rows.group.temperature)
+    chosen = pick(weights * (values >= kept.unsqueeze(1)), uniform)
+    return ids.gather(1, chosen.unsqueeze(1)).squeeze(1)
+
+
+def _redrawn(rows: Rows, uniform: Tensor, drawn: Drawn, unproven: Tensor) -> Drawn:
     members = unproven.nonzero().squeeze(1)
-    again = wide(rows.subset(members), uniform[members])
+    if len(members) == len(unproven):
+        return wide(rows, uniform)
+    again = wide(rows.pick(members), uniform[members])
     tokens = drawn.tokens.index_copy(0, members, again.tokens)
     return Drawn(tokens, drawn.kept.index_copy(0, members, again.kept))
 
@@ -75,66 +90,67 @@ def _repair(rows: Rows, uniform: Tensor, drawn: Drawn, unproven: Tensor) -> Draw
 def wide(rows: Rows, uniform: Tensor) -> Drawn:
     """Draw from the whole row by inverse distribution function."""
     kept = wide_cut(rows)
-    weights = full_weights(rows.logits, rows.group.temperature, rows.group.unit_temperature)
+    weights = rows.weights
     if rows.group.filtered:
-        weights *= rows.logits >= kept.unsqueeze(1)
+        weights = masked(weights, rows.logits, kept)
     return Drawn(inverse_cdf(weights, uniform), kept)
-
-
-def full_weights(logits: Tensor, temperature: Tensor, unit: bool) -> Tensor:
-    """Softmax of `[g, V]` logits over temperature, float32; the scale of a row may be off by its sum's rounding."""
-    if unit:
-        return logits.softmax(1)
-    scaled = logits / temperature.unsqueeze(1)
-    return torch.softmax(scaled, 1, out=scaled)
 
 
 def wide_cut(rows: Rows) -> Tensor:
     """Least kept logit after min-p, top-k and top-p over whole rows."""
-    group, profile = rows.group, rows.profile
-    early = min_p_cut(rows, early=True)
-    base = torch.maximum(early, _kth_largest(rows)) if group.uses_top_k else early
+    group = rows.group
+    find = _Selected(rows) if rows.logits.device.type == "cpu" else _Sorted(rows)
+    base = early = min_p_cut(rows, early=True)
+    if group.uses_top_k:
+        base = torch.maximum(early, find.top_k())
     kept = base
     if group.uses_top_p:
-        joint = profile.filter_order == "joint"
-        kept = torch.maximum(kept, _wide_nucleus(rows, early if joint else base))
+        joint = rows.profile.filter_order == "joint"
+        kept = torch.maximum(kept, find.nucleus(rows.mass_above(early if joint else base)))
     return torch.maximum(kept, min_p_cut(rows, early=False))
 
 
-def _kth_largest(rows: Rows) -> Tensor:
-    width = rows.logits.shape[1]
-    cuts = [
-        largest(row, k)[-1] if k < width else row.new_tensor(OFF)
-        for row, k in zip(rows.logits, rows.group.top_k.tolist(), strict=True)
-    ]
-    return torch.stack(cuts)
+class _Selected:
+    """Edges by partial selection, row by row on the CPU."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+
+    def top_k(self) -> Tensor:
+        logits, width = self._rows.logits, self._rows.logits.shape[1]
+        ks = self._rows.group.top_k.tolist()
+        edges = [
+            kth_largest(row, k) if k < width else -torch.inf
+            for row, k in zip(logits, ks, strict=True)
+        ]
+        return torch.tensor(edges)
+
+    def nucleus(self, total: Tensor) -> Tensor:
+        rows = self._rows
+        inclusive = rows.profile.topp_exact == "one_more"
+        numbers = (rows.peak, rows.filter_temperature, rows.group.top_p, total)
+        edges = [
+            nucleus_edge(row, peak, temperature, top_p, mass, inclusive=inclusive)
+            if top_p < 1 and math.isfinite(peak)
+            else -torch.inf
+            for row, peak, temperature, top_p, mass in zip(
+                rows.logits, *(n.tolist() for n in numbers), strict=True
+            )
+        ]
+        return torch.tensor(edges)
 
 
-def _wide_nucleus(rows: Rows, base: Tensor) -> Tensor:
-    temperature = rows.filter_temperature
-    total = _total_mass(rows, temperature, base)
-    cuts = []
-    for i in range(len(base)):
-        one = rows.subset(torch.tensor([i]))
-        cuts.append(_row_nucleus(one, temperature[i : i + 1], total[i : i + 1]))
-    return torch.cat(cuts)
+class _Sorted:
+    """Edges by a full sort, without waiting for the device."""
 
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._descending = rows.logits.sort(dim=1, descending=True).values
 
-def _total_mass(rows: Rows, temperature: Tensor, base: Tensor) -> Tensor:
-    weights = full_weights(rows.logits, temperature, unit=False)
-    unit = weights.amax(1).double()
-    weights *= rows.logits >= base.unsqueeze(1)
-    return block_sum(weights).double().sum(1) / unit
+    def top_k(self) -> Tensor:
+        return top_k_cut(self._descending, self._rows.group.top_k)
 
-
-def _row_nucleus(one: Rows, temperature: Tensor, total: Tensor) -> Tensor:
-    row, top_p = one.logits[0], one.group.top_p
-    if float(top_p) >= 1:
-        return row.new_full((1,), OFF)
-    count = guess_count(row, one.peak[0], temperature[0], top_p[0])
-    while True:
-        descending = largest(row, count).unsqueeze(0)
-        weights = one.weights(descending, temperature)
-        if count == len(row) or bool(weights.sum() > top_p.double() * total):
-            return nucleus_cut(one, descending, weights, total)
-        count = min(len(row), 4 * count)
+    def nucleus(self, total: Tensor) -> Tensor:
+        rows = self._rows
+        weights = rows.exact_weights(self._descending, rows.filter_temperature)
+        return nucleus_cut(rows, self._descending, weights, total)

@@ -5,14 +5,13 @@ from torch import Tensor
 
 from aliquot.fast.cuts import OFF, Rows, min_p_cut, nucleus_cut, top_k_cut
 from aliquot.fast.draw import inverse_cdf
-from aliquot.fast.paths import Drawn, full_weights
+from aliquot.fast.paths import Drawn
 
 
 def ranked(rows: Rows, uniform: Tensor) -> Drawn:
     """Draw from what the position-wise filters leave."""
     mask = ranked_mask(rows)
-    weights = full_weights(rows.logits, rows.group.temperature, rows.group.unit_temperature)
-    return Drawn(inverse_cdf(weights * mask, uniform), mask)
+    return Drawn(inverse_cdf(rows.weights * mask, uniform), mask)
 
 
 def ranked_mask(rows: Rows) -> Tensor:
@@ -56,7 +55,7 @@ def _top_k(rows: Rows, logits: Tensor) -> Tensor:
 def _nucleus(rows: Rows, logits: Tensor) -> Tensor:
     ties, top_p = rows.profile.topp_ties, rows.group.top_p.double().unsqueeze(1)
     values, ids = _order(logits, ties)
-    weights = rows.weights(values, rows.filter_temperature)
+    weights = rows.exact_weights(values, rows.filter_temperature)
     total = weights.sum(1)
     if ties == "keep_all":
         return _above(logits, nucleus_cut(rows, values, weights, total))

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from aliquot.contract.batch import Batch
 from aliquot.contract.output import INVALID_TOKEN, Logprobs, SamplerOutput
 from aliquot.contract.profile import CANONICAL, Profile
-from aliquot.fast.blocks import Peak, find_peak
+from aliquot.fast.blocks import Logits, Peak
 from aliquot.fast.cuts import Rows
 from aliquot.fast.draw import race
 from aliquot.fast.grammar import apply_bitmask
@@ -16,7 +16,7 @@ from aliquot.fast.logprobs import Values, gather
 from aliquot.fast.noise import hashed_words, unit_interval
 from aliquot.fast.paths import Drawn, narrow, wide, wide_cut
 from aliquot.fast.ranked import ranked, ranked_mask
-from aliquot.fast.state import NARROW_LIMIT, BatchState, Group
+from aliquot.fast.state import BatchState, Group
 
 NoiseHook = Callable[[str, Tensor], Tensor | None]
 
@@ -67,10 +67,10 @@ class Sampler(nn.Module):
             edit.apply(rows)
         if len(rows) == 0:
             return SamplerOutput(sampled_token_ids=self._ids(rows.new_empty(0)))
-        peak = find_peak(rows)
-        tokens, drawn = self._draw_rows(rows, peak, state)
-        tokens = self._mark_bad(tokens, peak)
-        logprobs = self._logprobs(rows if raw is None else raw, tokens, drawn, state)
+        source = Logits(rows)
+        tokens, drawn = self._draw_rows(source, state)
+        tokens = self._mark_bad(tokens, source.peak)
+        logprobs = self._logprobs(source if raw is None else Logits(raw), tokens, drawn, state)
         return SamplerOutput(sampled_token_ids=self._ids(tokens), logprobs=logprobs)
 
     def sample(self, logits: Tensor, batch: Batch) -> SamplerOutput:
@@ -90,27 +90,29 @@ class Sampler(nn.Module):
         This yields prompt logprobs. `num_logprobs` adds the largest, -1 returns whole rows; without `normalise` the
         values are logits.
         """
-        return gather(Values(logits.float(), normalise=normalise), token_ids, num_logprobs)
+        return gather(Values(Logits(logits.float()), normalise=normalise), token_ids, num_logprobs)
 
     def _mode(self, state: BatchState) -> tuple[str, str]:
         stage, kind = state.logprobs_mode.split("_")
         return ("processed" if self.profile.logprobs == "processed" else stage), kind
 
     def _keep_raw(self, rows: Tensor, state: BatchState) -> Tensor | None:
-        """The logits that raw values are read from: the rows themselves where no edit changes them."""
+        """A copy of the logits that raw values are read from, None where no edit changes them."""
         if not state.plan.wants_logprobs or self._mode(state)[0] == "processed":
             return None
-        return rows.clone() if any(len(edit) for edit in state.edits) else rows
+        return rows.clone() if any(len(edit) for edit in state.edits) else None
 
     def _draw_rows(
-        self, rows: Tensor, peak: Peak, state: BatchState
+        self, source: Logits, state: BatchState
     ) -> tuple[Tensor, list[tuple[Group, Drawn]]]:
         """Argmax of the greedy rows, draws of the others (GREEDY04)."""
-        tokens, drawn = peak.token, []
         plan = state.plan
+        if any(group.reach for group in plan.groups):
+            _ = source.maxima
+        tokens, drawn = source.peak.token, []
         noise = self._noise(state) if plan.groups else tokens
         for group in plan.groups:
-            part = Rows(group.pick(rows), group.pick(peak.value), group, self.profile)
+            part = Rows(source.pick(group.rows), group, self.profile)
             result = self._draw(part, group.pick(noise))
             drawn.append((group, result))
             tokens = (
@@ -126,9 +128,7 @@ class Sampler(nn.Module):
             return _race(rows, noise, by_position)
         if by_position:
             return ranked(rows, noise)
-        if rows.group.max_k <= NARROW_LIMIT and self.profile.filter_order == "sequential":
-            return narrow(rows, noise)
-        return wide(rows, noise)
+        return narrow(rows, noise) if rows.group.reach else wide(rows, noise)
 
     def _noise(self, state: BatchState) -> Tensor:
         """Float64 uniforms, `[n]` or for the Gumbel race `[n, V]`, seeded rows by their own counter."""
@@ -163,16 +163,15 @@ class Sampler(nn.Module):
         return tokens.to(dtype).unsqueeze(1)
 
     def _logprobs(
-        self, rows: Tensor, tokens: Tensor, drawn: list[tuple[Group, Drawn]], state: BatchState
+        self, source: Logits, tokens: Tensor, drawn: list[tuple[Group, Drawn]], state: BatchState
     ) -> Logprobs | None:
         plan = state.plan
         if not plan.wants_logprobs:
             return None
         stage, kind = self._mode(state)
         if stage == "processed":
-            for group, result in drawn:
-                rows = _put(rows, group, _processed(group, result, group.pick(rows)))
-        values = Values(rows, normalise=kind == "logprobs")
+            source = _processed_rows(source, drawn)
+        values = Values(source, normalise=kind == "logprobs")
         return gather(values, tokens, plan.num_logprobs, plan.explicit_ids)
 
 
@@ -202,5 +201,11 @@ def _processed(group: Group, drawn: Drawn, logits: Tensor) -> Tensor:
     return scaled.masked_fill_(~drawn.mask(logits), -torch.inf)
 
 
-def _put(rows: Tensor, group: Group, part: Tensor) -> Tensor:
-    return part if group.rows is None else rows.index_copy(0, group.rows, part)
+def _processed_rows(source: Logits, drawn: list[tuple[Group, Drawn]]) -> Logits:
+    if not drawn:
+        return source
+    rows = source.logits
+    for group, result in drawn:
+        part = _processed(group, result, group.pick(rows))
+        rows = part if group.rows is None else rows.index_copy(0, group.rows, part)
+    return Logits(rows)

@@ -22,7 +22,9 @@ from aliquot.fast.live import RowMap
 from aliquot.fast.penalties import Penalties
 from aliquot.fast.thinking import ThinkingBudget
 
-NARROW_LIMIT = 256
+# Rows with a filter are first drawn from this many of their largest tokens; top-k rows from k and a margin for ties.
+REACH = {64: 80, 256: 272}
+OPEN_REACH = 128
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +39,8 @@ class Row:
 class Group:
     """Random rows that take the same path, with their parameters on the device, `[g]` each.
 
-    `rows` is None when the group is the whole batch. `top_k` is V where off. The flags and `max_k` are known to
+    `rows` is None when the group is the whole batch. `top_k` is V where off. `reach` is how many of the
+    largest tokens are tried first, 0 for none. It and the flags are known to
     the host, so that no step waits for the device.
     """
 
@@ -46,7 +49,7 @@ class Group:
     top_p: Tensor
     min_p: Tensor
     top_k: Tensor
-    max_k: int
+    reach: int
     unit_temperature: bool
     uses_top_p: bool
     uses_min_p: bool
@@ -198,12 +201,15 @@ class BatchState:
     def _make_plan(self) -> Plan:
         rows = [self._row(row) for row in range(self.batch_size)]
         random = [i for i, row in enumerate(rows) if not row.params.greedy]
-        narrow = [i for i in random if self._is_narrow(rows[i].params)]
-        wide = [i for i in random if not self._is_narrow(rows[i].params)]
+        by_reach: dict[tuple[int, bool], list[int]] = {}
+        for i in random:
+            by_reach.setdefault(self._path(rows[i].params), []).append(i)
         seeded = tuple(i for i in random if rows[i].params.seed is not None)
         seeds = [rows[i].params.seed for i in seeded]
         return Plan(
-            groups=tuple(self._group(part, rows) for part in (narrow, wide) if part),
+            groups=tuple(
+                self._group(members, rows, reach) for (reach, _), members in by_reach.items()
+            ),
             greedy=len(random) < self.batch_size,
             seeded_rows=seeded,
             seeded_index=self._upload(np.asarray(seeded, dtype=np.int64)),
@@ -212,11 +218,17 @@ class BatchState:
             explicit_ids=_explicit_ids(rows),
         )
 
-    def _is_narrow(self, params: SamplingParams) -> bool:
-        few = 0 < params.top_k <= min(NARROW_LIMIT, self.vocab_size - 1)
-        return few and self.profile.filter_order == "sequential"
+    def _path(self, params: SamplingParams) -> tuple[int, bool]:
+        """The reach of a request and whether it has a filter: requests alike in both share a group."""
+        k = params.top_k if 0 < params.top_k < self.vocab_size else 0
+        filtered = k > 0 or params.top_p < 1 or params.min_p > 0
+        if not filtered or self.device.type != "cpu":
+            return 0, filtered
+        if not k:
+            return OPEN_REACH, True
+        return next((reach for limit, reach in REACH.items() if k <= limit), 0), True
 
-    def _group(self, members: list[int], rows: list[Row]) -> Group:
+    def _group(self, members: list[int], rows: list[Row], reach: int) -> Group:
         params = [rows[i].params for i in members]
         everything = len(members) == self.batch_size
         k = [p.top_k if 0 < p.top_k < self.vocab_size else self.vocab_size for p in params]
@@ -233,7 +245,7 @@ class BatchState:
             top_p=top_p,
             min_p=min_p,
             top_k=self._upload(np.asarray(k, dtype=np.int64)),
-            max_k=max(k),
+            reach=reach,
             unit_temperature=bool((numbers[:, 0] == 1).all()),
             uses_top_p=bool((numbers[:, 1] < 1).any()),
             uses_min_p=bool((numbers[:, 2] > 0).any()),
