@@ -63,7 +63,7 @@ class Sampler(nn.Module):
         if state.grammar_bitmask is not None:
             apply_bitmask(rows, state.grammar_bitmask)
         raw = self._keep_raw(rows, state)
-        for edit in state.edits:
+        for edit in state.plan.edits:
             edit.apply(rows)
         if len(rows) == 0:
             return SamplerOutput(sampled_token_ids=self._ids(rows.new_empty(0)))
@@ -100,7 +100,7 @@ class Sampler(nn.Module):
         """A copy of the logits that raw values are read from, None where no edit changes them."""
         if not state.plan.wants_logprobs or self._mode(state)[0] == "processed":
             return None
-        return rows.clone() if any(len(edit) for edit in state.edits) else None
+        return rows.clone() if state.plan.edits else None
 
     def _draw_rows(
         self, source: Logits, state: BatchState
@@ -156,7 +156,9 @@ class Sampler(nn.Module):
 
     def _mark_bad(self, tokens: Tensor, peak: Peak) -> Tensor:
         any_valid = self.profile.bad_row == "any_valid_id"
-        return torch.where(peak.bad, peak.token if any_valid else INVALID_TOKEN, tokens)
+        return torch.where(
+            peak.value.isfinite(), tokens, peak.token if any_valid else INVALID_TOKEN
+        )
 
     def _ids(self, tokens: Tensor) -> Tensor:
         dtype = torch.int32 if self.profile.id_dtype == "int32" else torch.int64
@@ -180,7 +182,7 @@ def _working_copy(logits: Tensor, state: BatchState) -> Tensor:
     if logits.dtype != torch.float32:
         return logits.to(torch.float32)
     apart = len(logits) < 2 or logits.stride(0) >= logits.shape[1]
-    edited = state.grammar_bitmask is not None or any(len(edit) for edit in state.edits)
+    edited = state.grammar_bitmask is not None or state.plan.edits
     if logits.stride(1) == 1 and (apart or not edited):
         return logits
     return logits.contiguous()

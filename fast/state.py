@@ -79,7 +79,7 @@ class Plan:
     """Everything about the batch that only a change of the batch can change."""
 
     groups: tuple[Group, ...]
-    greedy: bool
+    edits: tuple[Edit, ...]
     seeded_rows: tuple[int, ...]
     seeded_index: Tensor
     seeds: Tensor
@@ -210,7 +210,7 @@ class BatchState:
             groups=tuple(
                 self._group(members, rows, reach) for (reach, _), members in by_reach.items()
             ),
-            greedy=len(random) < self.batch_size,
+            edits=tuple(edit for edit in self.edits if len(edit)),
             seeded_rows=seeded,
             seeded_index=self._upload(np.asarray(seeded, dtype=np.int64)),
             seeds=self._upload(np.asarray(seeds, dtype=np.int64)),
