@@ -51,7 +51,8 @@ def bits(array: Any) -> bytes:
     if hasattr(array, "detach"):
         import torch
 
-        return array.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes()
+        whole = array.detach().cpu().contiguous().view(torch.uint8)
+        return bytes(whole.numpy().tobytes())
     return np.ascontiguousarray(array).tobytes()
 
 
@@ -85,9 +86,7 @@ def read(output: Any, case: Case, capabilities: Capabilities) -> Answer:
     )
 
 
-def _ids(
-    what: str, array: Any, shape: tuple[int, ...], dtype: str
-) -> npt.NDArray[np.int64]:
+def _ids(what: str, array: Any, shape: tuple[int, ...], dtype: str) -> npt.NDArray[np.int64]:
     found = to_numpy(array)
     if found.shape != shape:
         raise FormError("IO06", f"{what} of shape {list(shape)}", f"shape {list(found.shape)}")

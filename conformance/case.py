@@ -61,15 +61,23 @@ class Case:
 
     def tiled(self, times: int) -> "Case":
         """The case's rows repeated, every copy a request of its own."""
-        requests = tuple(
-            replace(r, id=f"{r.id}.{t}") for t in range(times) for r in self.requests
-        )
+        requests = tuple(replace(r, id=f"{r.id}.{t}") for t in range(times) for r in self.requests)
         mask = self.grammar_bitmask
         return replace(
             self,
             logits=np.tile(self.logits, (times, 1)),
             requests=requests,
             grammar_bitmask=None if mask is None else np.tile(mask, (times, 1)),
+        )
+
+    def only(self, rows: list[int]) -> "Case":
+        """The case of some of its rows."""
+        mask = self.grammar_bitmask
+        return replace(
+            self,
+            logits=self.logits[rows],
+            requests=tuple(self.requests[r] for r in rows),
+            grammar_bitmask=None if mask is None else mask[rows],
         )
 
     def witness(self, row: int, tokens: Iterable[int] = ()) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The command line: run, list and explain."""
 
 import sys
+from collections import Counter
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -12,7 +13,7 @@ from rich.table import Table
 from aliquot.conformance.tiers import TIERS
 
 if TYPE_CHECKING:
-    from aliquot.reports.results import RunResults
+    from aliquot.reports.results import CheckResult, RunResults
 
 EXIT_FINDINGS, EXIT_WRONG_USE = 1, 2
 SHOWN_FINDINGS = 10
@@ -26,6 +27,7 @@ app = typer.Typer(
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 TierName = StrEnum("TierName", {name: name for name in TIERS})  # type: ignore[misc]
+GATE = TierName("pr")
 
 
 class Listing(StrEnum):
@@ -45,7 +47,7 @@ def refuse(message: str) -> NoReturn:
 @app.command()
 def run(
     backend: Annotated[str, typer.Option(help="NAME, module:Name or fault:NAME.")] = "fast",
-    tier: Annotated[TierName, typer.Option(help="Budget of draws.")] = TierName("pr"),
+    tier: Annotated[TierName, typer.Option(help="Budget of draws.")] = GATE,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the run's noise.")] = 0,
     report: Annotated[Path | None, typer.Option(help="Folder for the report.")] = None,
     workers: Annotated[int, typer.Option("-n", "--workers", min=0, help="Processes.")] = 2,
@@ -82,18 +84,37 @@ def _print_results(results: "RunResults") -> None:
 
     for verdict in (Verdict.FAIL, Verdict.ERROR):
         red = [check for check in results.checks if check.verdict is verdict]
+        red.sort(key=lambda check: len(check.clauses))
         for check in red[:SHOWN_FINDINGS]:
-            names = " ".join(check.clauses)
-            out.print(f"{verdict} {names} {check.id}: {check.reason}", markup=False)
-            if check.finding and check.finding.likely_cause:
-                out.print(f"     likely cause: {check.finding.likely_cause}", markup=False)
-            if check.finding:
-                out.print(f"     {check.finding.reproduce}", markup=False)
+            _print_check(check)
         if len(red) > SHOWN_FINDINGS:
             out.print(f"     and {len(red) - SHOWN_FINDINGS} more with {verdict}")
+        if red:
+            _print_clauses(red)
     counts = ", ".join(f"{n} {verdict}" for verdict, n in results.counts.items() if n)
     out.print(f"{results.verdict}: {results.backend.name}, tier {results.tier}, "
               f"seed {results.seed}: {counts}", markup=False)  # fmt: skip
+
+
+def _print_check(check: "CheckResult") -> None:
+    out.print(f"{check.verdict} {' '.join(check.clauses)} {check.id}: {check.reason}", markup=False)
+    if check.finding and check.finding.likely_cause:
+        out.print(f"     likely cause: {check.finding.likely_cause}", markup=False)
+    if check.finding:
+        out.print(f"     {check.finding.reproduce}", markup=False)
+
+
+def _print_clauses(red: "list[CheckResult]") -> None:
+    """How many red checks each clause has, the most first, and the cause given most often."""
+    clauses = Counter(clause for check in red for clause in check.clauses)
+    out.print("red clauses: " + ", ".join(f"{c} ({n})" for c, n in clauses.most_common()))
+    causes = Counter(
+        check.finding.likely_cause.partition(" if ")[2]
+        for check in red
+        if check.finding and check.finding.likely_cause
+    )
+    for cause, n in causes.most_common(1):
+        out.print(f"likely cause of {n} of {len(red)}: {cause}", markup=False)
 
 
 def _write(results: "RunResults", folder: Path) -> None:
@@ -103,7 +124,7 @@ def _write(results: "RunResults", folder: Path) -> None:
         paths = write_all(results, folder)
     except OSError as error:
         refuse(f"--report {folder}: cannot be written: {error.strerror}")
-    out.print(f"report: {paths['html']}", markup=False)
+    out.print(f"report: {paths['index.html']}", markup=False)
 
 
 @app.command(name="list")

@@ -10,17 +10,19 @@ import numpy.typing as npt
 from aliquot.conformance.adapters.oracle import DECLARED, OracleBackend
 from aliquot.contract.batch import Batch
 from aliquot.contract.output import SamplerOutput
-from aliquot.oracle import law, logprobs, pipeline, sampler
+from aliquot.oracle import law, logprobs, sampler
 from aliquot.oracle.pipeline import CONTRACT, Context, Rows, Steps, moved, replaced
 
 NOT_QUITE_MASKED = 1e-10
+GRID = 2001
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
     """One fault: what is wrong, the report that it is modelled on, and the clauses that it breaks.
 
-    `steps` is its pipeline where the fault is one of the pipeline, else None.
+    What it does to one row is told by `steps` (its pipeline), `law` (from the right law to its own) or `shown` (the
+    stage of the outcome that it reports as raw values), so that a failure can be compared with it.
     """
 
     name: str
@@ -28,6 +30,8 @@ class Fault:
     report: str
     clauses: tuple[str, ...]
     steps: Steps | None = None
+    law: Callable[[Rows], Rows] | None = None
+    shown: str | None = None
     backend: type[OracleBackend] = OracleBackend
 
     def make(self) -> OracleBackend:
@@ -124,8 +128,10 @@ class GumbelSign(OracleBackend):
     """Subtracts the Gumbel noise instead of adding it."""
 
     def sample_rows(self, logits: Any, batch: Batch) -> SamplerOutput:
-        """Draw with the wrong sign, then gather logprobs."""
-        outcome = pipeline.run(logits, batch, profile=self.profile)
+        """Draw with the wrong sign, then gather logprobs; bad rows are the oracle's."""
+        outcome = self.outcome(logits, batch)
+        if outcome is None:
+            return super().sample_rows(logits, batch)
         noise = sampler.uniforms(batch.requests, self.rng)
         ids = np.array(
             [self.draw(p, noise[r : r + 1])[0] for r, p in enumerate(outcome.law)], np.int64
@@ -145,12 +151,29 @@ class GumbelSign(OracleBackend):
         return ids
 
 
+def negative_gumbel_law(probs: Rows) -> Rows:
+    """The law of argmax(log p - g) for Gumbel g, by quadrature over the score of the winner.
+
+    The score of token t lies below x with probability 1 - exp(-exp(x - log p_t)).
+    """
+    kept = np.flatnonzero(probs > 0)
+    log_p = np.log(probs[kept])
+    law = np.zeros_like(probs)
+    for x in np.linspace(log_p.max() - 40, log_p.max() + 8, GRID):
+        rates = np.exp(np.minimum(x - log_p, 50.0))
+        log_below = np.log(-np.expm1(-rates))
+        law[kept] += np.exp(log_below.sum() - log_below - rates) * rates
+    return np.asarray(law / law.sum())
+
+
 class RawLogprobAlias(OracleBackend):
     """Reports raw logprobs from logits that were already edited in place."""
 
     def sample_rows(self, logits: Any, batch: Batch) -> SamplerOutput:
-        """Draw rightly, then gather raw values from the penalised row."""
-        outcome = pipeline.run(logits, batch, profile=self.profile)
+        """Draw rightly, then gather raw values from the penalised row; bad rows are the oracle's."""
+        outcome = self.outcome(logits, batch)
+        if outcome is None:
+            return super().sample_rows(logits, batch)
         ids = law.draw(outcome.law, sampler.uniforms(batch.requests, self.rng))
         aliased = replace(outcome, raw=outcome.penalised)
         return SamplerOutput(
@@ -207,6 +230,7 @@ _LIBRARY = (
         report="chainer/chainerrl PR 104",
         clauses=("DRAW01",),
         backend=GumbelSign,
+        law=negative_gumbel_law,
     ),
     Fault(
         name="rep-sign",
@@ -228,6 +252,7 @@ _LIBRARY = (
         report="vllm-project/vllm PR 30846",
         clauses=("LOGP03",),
         backend=RawLogprobAlias,
+        shown="penalised",
     ),
 )
 FAULTS = {fault.name: fault for fault in _LIBRARY}

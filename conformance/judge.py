@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from aliquot.conformance import arrays
+from aliquot.conformance import arrays, causes, law_test, reported
 from aliquot.conformance.arrays import Answer, FormError
 from aliquot.conformance.backend import Backend, Capabilities, one_line
 from aliquot.conformance.case import Case
@@ -215,10 +215,11 @@ class Judge:
         expected = self.expect(case)
         ids = self.answer(case).ids
         for r in expected.greedy_rows:
-            allowed = expected.greedy_allowed(r)
-            if ids[r] not in allowed:
-                wanted = " or ".join(f"id {t}" for t in allowed[:4])
-                self.fail(case, r, wanted, f"id {ids[r]}", tokens=[*allowed[:4], int(ids[r])])
+            allowed = expected.drawable(r)
+            if not allowed[ids[r]]:
+                wanted = np.flatnonzero(allowed).tolist()
+                self.fail(case, r, f"argmax in {_ids(wanted)}", f"id {ids[r]}",
+                          tokens=[*wanted[:4], int(ids[r])])  # fmt: skip
         self.passed("exact", f"{len(expected.greedy_rows)} greedy ids equal the oracle's")
 
     def processed(self, case: Case) -> None:
@@ -241,41 +242,70 @@ class Judge:
             self.clause_ids = ("LOGP09",)
             self.fail(case, 0, f"{case.mode} of shape {list(case.logits.shape)}", f"shape {shape}")
         for r in range(len(case.requests)):
-            self._kept(case, r, expected, answer.logprobs[r])
-            self._inside(case, r, expected, answer.logprobs[r])
+            self._row_values(case, r, expected, answer.logprobs[r].astype(np.float64))
         self.passed("exact", f"{case.mode} inside the derived bounds")
 
-    def _kept(
-        self, case: Case, r: int, expected: Expectation, values: npt.NDArray[np.float32]
+    def _row_values(
+        self, case: Case, r: int, expected: Expectation, values: npt.NDArray[np.float64]
     ) -> None:
-        kept = values > -np.inf
-        must, may = expected.kept(r)
+        """Fail unless the kept set lies between must and may and each value in its interval."""
+        low, high = expected.shown.lo[r], expected.shown.hi[r]
+        kept, must, may = (bound > -np.inf for bound in (values, low, high))
         lost, extra = np.flatnonzero(must & ~kept), np.flatnonzero(kept & ~may)
         if lost.size or extra.size:
             self.fail(
                 case, r,
                 f"{case.mode} keeps {_ids(np.flatnonzero(must))}",
-                f"keeps {_ids(np.flatnonzero(kept))}",
-                tokens=[*lost[:8].tolist(), *extra[:8].tolist()],
-                effect=f"{lost.size} tokens lost, {extra.size} too many",
-                cause=expected.likely_cause(r, kept),
+                f"keeps {np.count_nonzero(kept)}: lost {_ids(lost)}, too many {_ids(extra)}",
+                tokens=_shown(values, low, lost, extra),
+                effect=f"{lost.size} lost, {extra.size} too many",
+                cause=causes.of_support(case, r, kept, self.session.capabilities),
             )  # fmt: skip
-
-    def _inside(
-        self, case: Case, r: int, expected: Expectation, values: npt.NDArray[np.float32]
-    ) -> None:
-        low, high = expected.interval(r, values > -np.inf)
-        wide = values.astype(np.float64)
-        off = np.flatnonzero((wide > -np.inf) & ~((low <= wide) & (wide <= high)))
+        off = np.flatnonzero(kept & ~((low <= values) & (values <= high)))
         if off.size:
-            worst = off[np.argmax(np.maximum(low - wide, wide - high)[off])]
+            worst = off[np.argmax(np.maximum(low - values, values - high)[off])]
             self.fail(
                 case, r,
                 f"{case.mode} of token {worst} in [{low[worst]:.9g}, {high[worst]:.9g}]",
-                f"{wide[worst]:.9g}",
+                f"{values[worst]:.9g}",
                 tokens=off[:8].tolist(),
-                effect=f"{off.size} values outside their bounds",
+                effect=f"{off.size} of {np.count_nonzero(kept)} values outside their bounds",
+                cause=causes.of_values(case, r, values, self.session.capabilities),
             )  # fmt: skip
+
+    def reported(self, case: Case) -> None:
+        """The columns, ids, values and ranks of the logprobs that a case asks for."""
+        self.supports(case)
+        if not self.shows(case.mode):
+            self.conclude(Verdict.UNSUPPORTED, f"not declared: logprobs mode {case.mode}")
+        expected = self.expect(case)
+        answer = self.answer(case)
+        if answer.logprobs is None:
+            self.fail(case, 0, "logprobs", "none")
+        for r in range(len(case.requests)):
+            reported.judge_row(self, case, expected, r, answer)
+        self.passed("exact", f"{case.mode}: columns, ids, values and ranks as wanted")
+
+    def contained(self, case: Case, bad: int) -> None:
+        """Row `bad` has no law: an error naming it, or an id; the other rows are as they should be."""
+        self.supports(case)
+        logits = arrays.logits_for(case, self.session.capabilities)
+        self.reseed()
+        try:
+            output = self.session.backend.sample(logits, case.batch())
+        except ValueError as error:
+            if self.session.capabilities.profile.bad_row == "error":
+                return self.passed("exact", f"refused: {one_line(error)}")
+            self.fail(case, bad, "an id or a mark for the bad row alone", one_line(error))
+        except Exception as error:
+            self.fail(case, bad, "a defined result", one_line(error))
+        ids = arrays.read(output, case, self.session.capabilities).ids
+        good = [r for r in range(len(case.requests)) if r != bad]
+        expected = self.expect(case.only(good))
+        for place, r in enumerate(good):
+            if not expected.drawable(place)[ids[r]]:
+                self.fail(case, r, "a neighbour's own tokens", f"id {ids[r]}", tokens=[int(ids[r])])
+        self.passed("exact", f"bad row gives id {ids[bad]}, the others keep their support")
 
     # Evidence by draws
 
@@ -292,13 +322,41 @@ class Judge:
             done += times
         return np.concatenate(parts)
 
+    def exact_mass(self, cases: Sequence[Case]) -> None:
+        """Rows whose mass reaches p exactly in float32: the next token is not kept in all of them.
+
+        In real arithmetic each row's mass lies at or above p by less than the rounding bound, so no single row
+        decides. A sampler that stops at p keeps one more only by rounding, in a row with probability
+        at most 1/2; keeping one more in every row then has probability 2^-rows.
+        """
+        self.supports(cases[0])
+        more = [bool(self._keeps_undecided(case)) for case in cases]
+        if all(more) and 2.0 ** -len(cases) <= self.alpha:
+            worst = cases[0]
+            self.fail(
+                worst, 0,
+                "no token after those whose mass reaches p",
+                f"one more kept in all {len(cases)} rows whose mass equals p in float32",
+                cause="one token more is kept when the mass reaches p exactly",
+            )  # fmt: skip
+        self.passed("exact mass", f"one more kept in {sum(more)} of {len(cases)} rows by rounding")
+
+    def _keeps_undecided(self, case: Case) -> bool:
+        """Whether a token that only rounding could keep is kept, seen in values or in draws."""
+        must = self.expect(case).surely_kept(0)
+        if self.shows("processed_logits"):
+            shown = self.answer(case.asking("processed_logits", logprobs=-1)).logprobs
+            return shown is not None and bool((shown[0][~must] > -np.inf).any())
+        ids = self.drawn(case, self.session.tier.support_draws)[:, 0]
+        return bool((~must[ids]).any())
+
     def support(self, case: Case, draws: int | None = None) -> npt.NDArray[np.int64]:
         """No token outside what the filters may keep is drawn; returns the draws."""
         self.supports(case)
         expected = self.expect(case)
         ids = self.drawn(case, draws or self.session.tier.support_draws)
         for r in range(len(case.requests)):
-            _, may = expected.kept(r)
+            may = expected.drawable(r)
             outside = ids[~may[ids[:, r]], r]
             if outside.size:
                 self.fail(
@@ -307,7 +365,7 @@ class Judge:
                     f"id {outside[0]}, drawn {outside.size} times in {len(ids)}",
                     tokens=np.unique(outside)[:8].tolist(),
                     effect=f"{outside.size / len(ids):.3g} of the draws",
-                    cause=expected.likely_cause(r, np.bincount(ids[:, r], minlength=len(may)) > 0),
+                    cause=causes.of_draws(case, r, ids[:, r], self.session.capabilities),
                 )  # fmt: skip
         self.passed("support", f"{len(ids)} draws a row inside the allowed set")
         return ids
@@ -320,14 +378,25 @@ class Judge:
 
     def law(self, case: Case) -> None:
         """The draws of every random row follow the oracle's law."""
-        from aliquot.conformance.law_test import test_row
-
         ids = self.support(case, self.session.tier.law_draws)
         expected = self.expect(case)
         share = self.alpha / len(case.requests)
         oracle = expected.draws(len(ids), self.rng)
         for r in range(len(case.requests)):
-            test_row(self, case, expected, r, ids[:, r], oracle[:, r], share)
+            law_test.judge_row(self, case, expected, r, ids[:, r], oracle[:, r], share)
+
+    def law_beside_bad(self, case: Case, bad: int) -> None:
+        """The random rows beside row `bad` follow their laws."""
+        self.supports(case)
+        good = [r for r in range(len(case.requests)) if r != bad]
+        alone = case.only(good)
+        expected = self.expect(alone)
+        draws = self.session.tier.law_draws
+        ids = self.drawn(case, draws)[:, good]
+        oracle = expected.draws(draws, self.rng)
+        for r in range(len(good)):
+            share = self.alpha / len(good)
+            law_test.judge_row(self, alone, expected, r, ids[:, r], oracle[:, r], share)
 
     # Refusals
 
@@ -349,7 +418,17 @@ class Judge:
         self.fail(case, 0, wanted, f"{name} = {value!r} accepted")
 
 
+def _shown(
+    values: npt.NDArray[np.float64], low: npt.NDArray[np.float64], *sets: npt.NDArray[np.int64]
+) -> list[int]:
+    """The tokens at fault, and the largest one for comparison."""
+    chosen = [int(t) for tokens in sets for t in tokens[:8]]
+    return list(dict.fromkeys([*chosen, int(np.argmax(np.maximum(values, low)))]))
+
+
 def _ids(tokens: Sequence[int] | npt.NDArray[np.int64]) -> str:
     """A set of ids for a person: whole when short."""
+    if not len(tokens):
+        return "none"
     shown = ", ".join(str(t) for t in tokens[:8])
     return f"{{{shown}}}" if len(tokens) <= 8 else f"{{{shown}, ...}} ({len(tokens)} ids)"

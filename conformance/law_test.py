@@ -1,17 +1,119 @@
-"""The law test of one row: draws of the backend against the oracle's exact law."""
+"""The law test of one row: draws of the backend against the oracle's exact law.
 
+The e-process gates: under the contract it reaches 1 / alpha with probability at most alpha. The chi-square tests
+are shown beside it, as the field knows them.
+"""
+
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from aliquot.conformance import causes
 from aliquot.conformance.case import Case
 from aliquot.conformance.expectation import Expectation
 from aliquot.reports.results import Frequencies, Statistic
 from aliquot.statistical import chisquare
+from aliquot.statistical.eprocess import KnownLaw
+from aliquot.statistical.power import known_law_effect
 
 if TYPE_CHECKING:
     from aliquot.conformance.judge import Judge
 
 Ids = npt.NDArray[np.int64]
+Law = npt.NDArray[np.float64]
 PLOTTED = 12
+CELLS = 16
+
+
+def judge_row(
+    judge: "Judge", case: Case, expected: Expectation, r: int, ids: Ids, oracle: Ids, alpha: float
+) -> None:
+    """Test row `r`'s draws `ids` [draws] and record the statistics; fails the check at `alpha`.
+
+    Laws and draws are conditioned on the tokens that every correct sampler keeps, so that what is undecided by
+    rounding does not matter. `oracle` [draws] are the oracle's own draws, for the two-sample test.
+    """
+    if r in expected.greedy_rows:
+        return
+    must = expected.surely_kept(r)
+    law = expected.outcome.law[r] * must
+    law /= law.sum()
+    ids, oracle = ids[must[ids]], oracle[must[oracle]]
+    process = KnownLaw(law)
+    log_e = process.observe(ids)
+    judge.statistics.append(_gate(process, law, log_e, alpha))
+    judge.statistics += _beside(ids, oracle, law, alpha)
+    judge.frequencies = judge.frequencies or _frequencies(case, r, law, ids)
+    if log_e >= -math.log(alpha):
+        judge.frequencies = _frequencies(case, r, law, ids)
+        judge.fail(
+            case, r,
+            "draws of the oracle's law",
+            f"draws that are 10^{log_e / math.log(10):.0f} times likelier under another law, "
+            f"by {process.strongest()}",
+            tokens=_largest(law)[:4].tolist(),
+            effect=f"total variation about {_distance(ids, law):.3f} in {len(ids)} draws",
+            cause=causes.of_draws(case, r, ids, judge.session.capabilities),
+        )  # fmt: skip
+    judge.passed("law", f"{len(ids)} draws follow the law")
+
+
+def _gate(process: KnownLaw, law: Law, log_e: float, alpha: float) -> Statistic:
+    cells = min(CELLS, int(np.count_nonzero(law)))
+    effect = known_law_effect(cells, process.draws, alpha) if cells > 1 else 1.0
+    return Statistic(
+        method="e-process against the law",
+        draws=process.draws,
+        alpha=alpha,
+        log10_e=round(min(log_e / math.log(10), 1e6), 4),
+        mde_tv=_rounded(effect),
+        cells=cells,
+    )
+
+
+def _beside(ids: Ids, oracle: Ids, law: Law, alpha: float) -> list[Statistic]:
+    counts, reference = (np.bincount(x, minlength=len(law)) for x in (ids, oracle))
+    fit = chisquare.goodness_of_fit(counts, law)
+    two = chisquare.two_sample(counts, reference)
+    effect = _rounded(chisquare.minimum_detectable_effect(law, len(ids), alpha))
+    named = (
+        ("chi-square against the law", fit, effect),
+        ("chi-square against the oracle's draws", two, None),
+    )
+    return [
+        Statistic(
+            method=method, draws=test.draws, alpha=alpha, p_value=float(f"{test.p_value:.6g}"),
+            mde_tv=mde, cells=test.cells, pooled=test.pooled or None, gates=False,
+        )
+        for method, test, mde in named
+    ]  # fmt: skip
+
+
+def _frequencies(case: Case, r: int, law: Law, ids: Ids) -> Frequencies:
+    shown = _largest(law)
+    counts = np.bincount(ids, minlength=len(law))
+    rest_p, rest_n = 1 - law[shown].sum(), len(ids) - counts[shown].sum()
+    labels, expected, drawn = [str(t) for t in shown], law[shown].tolist(), counts[shown].tolist()
+    if len(shown) < np.count_nonzero(law):
+        labels, expected, drawn = [*labels, "rest"], [*expected, rest_p], [*drawn, rest_n]
+    return Frequencies(
+        title=f"{case.name}, row {r}",
+        labels=tuple(labels),
+        expected=tuple(float(f"{p:.6g}") for p in expected),
+        drawn=tuple(int(n) for n in drawn),
+    )
+
+
+def _largest(law: Law) -> Ids:
+    order = np.argsort(-law, kind="stable")[:PLOTTED]
+    return order[law[order] > 0]
+
+
+def _distance(ids: Ids, law: Law) -> float:
+    return float(np.abs(np.bincount(ids, minlength=len(law)) / len(ids) - law).sum() / 2)
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.4g}")

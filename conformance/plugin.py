@@ -24,7 +24,9 @@ _shares = pytest.StashKey[int]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of a conformance run."""
     group = parser.getgroup("aliquot", "conformance of token samplers")
-    group.addoption("--backend", default="fast", help="sampler under test: NAME, module:Name or fault:NAME")
+    group.addoption(
+        "--backend", default="fast", help="sampler under test: NAME, module:Name or fault:NAME"
+    )
     group.addoption("--tier", default="smoke", choices=tuple(TIERS), help="budget of draws")
     group.addoption("--seed", type=int, default=0, help="seed of the run's noise")
     group.addoption("--only", default=None, help="run the checks whose id starts with this")
@@ -32,7 +34,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker of checks that spend false-alarm budget."""
-    config.addinivalue_line("markers", "statistical: spends a share of the run's false-alarm budget")
+    config.addinivalue_line(
+        "markers", "statistical: spends a share of the run's false-alarm budget"
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -44,7 +48,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.stash[_shares] = sum(1 for item in items if item.get_closest_marker("statistical"))
     only = config.getoption("--only")
     if only:
-        chosen = [item for item in items if "judge" in _fixtures(item) and check_id(item).startswith(only)]
+        chosen = [
+            item for item in items if "judge" in _fixtures(item) and check_id(item).startswith(only)
+        ]
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
         items[:] = chosen
 
@@ -69,7 +75,9 @@ def aliquot_session(pytestconfig: pytest.Config) -> "Session":
         backend = load(spec)
     except BackendLoadError as error:
         pytest.exit(str(error), returncode=2)
-    return Session(spec, backend, TIERS[pytestconfig.getoption("--tier")], pytestconfig.getoption("--seed"))
+    return Session(
+        spec, backend, TIERS[pytestconfig.getoption("--tier")], pytestconfig.getoption("--seed")
+    )
 
 
 @pytest.fixture

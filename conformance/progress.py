@@ -45,6 +45,7 @@ class RunProgress:
             self.bar.stop()
 
     def __call__(self, done: int, total: int, check: CheckResult | None) -> None:
+        """Show that `check` is the latest of `done` finished ones."""
         if check and check.verdict in (Verdict.FAIL, Verdict.ERROR):
             self.findings += 1
         said = f"{self.findings} red" if self.findings else ""
@@ -57,4 +58,6 @@ class RunProgress:
         step = done * LINES // total if total else 0
         if step > self.shown:
             self.shown = step
-            self.console.print(f"{done}/{total} checks{', ' if said else ''}{said}", highlight=False)
+            self.console.print(
+                f"{done}/{total} checks{', ' if said else ''}{said}", highlight=False
+            )

@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
@@ -20,6 +21,7 @@ from aliquot.reports.results import (
     BackendInfo,
     CheckResult,
     ClauseInfo,
+    Finding,
     RunResults,
     Verdict,
     check_from_dict,
@@ -38,6 +40,7 @@ class Collector:
     """Pytest plugin of the controlling process: gathers results and reports progress."""
 
     listener: Listener
+    command: str
     total: int = 0
     checks: dict[str, CheckResult] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -62,7 +65,7 @@ class Collector:
         if report.when == "call" and data:
             self._add(check_from_dict(json.loads(str(data))))
         elif report.failed:
-            self._add(_broken(report))
+            self._add(_broken(report, self.command))
 
     def _announce(self, total: int) -> None:
         if total and not self.total:
@@ -74,12 +77,19 @@ class Collector:
         self.listener(len(self.checks), self.total, check)
 
 
-def _broken(report: pytest.TestReport) -> CheckResult:
+def _broken(report: pytest.TestReport, command: str) -> CheckResult:
     """The result of a check that left none: its process died (ERR18), or the suite is at fault."""
+    name = report.nodeid.rpartition("::")[2].removeprefix("test_")
     lines = report.longreprtext.strip().splitlines() or ["no reason given"]
     crashed = "crashed while running" in lines[-1]
+    finding = Finding(
+        witness={"case": name},
+        wanted="an answer or an exception",
+        got="the process ended",
+        reproduce=f"{command} --only {shlex.quote(name)}",
+    )
     return CheckResult(
-        id=report.nodeid.rpartition("::")[2].removeprefix("test_"),
+        id=name,
         clauses=("ERR18",),
         group="robustness",
         title="No crash",
@@ -87,6 +97,7 @@ def _broken(report: pytest.TestReport) -> CheckResult:
         evidence="none",
         verdict=Verdict.FAIL if crashed else Verdict.ERROR,
         reason="the backend ended its process" if crashed else lines[-1],
+        finding=finding if crashed else None,
     )
 
 
@@ -105,7 +116,8 @@ def run(
     Raises BackendLoadError when the backend cannot be made, RunError when no check ran.
     """
     backend = load(spec)
-    collector = Collector(listener)
+    command = shlex.join(["aliquot", "run", "--backend", spec, "--tier", tier, "--seed", str(seed)])
+    collector = Collector(listener, command)
     code = pytest.main(_arguments(spec, tier, seed, workers, only), plugins=[collector])
     if not collector.checks:
         reason = collector.problems[0] if collector.problems else f"pytest ended with {code!r}"
@@ -130,9 +142,7 @@ def _arguments(spec: str, tier: str, seed: int, workers: int, only: str | None) 
     return arguments + (["--only", only] if only else [])
 
 
-def _results(
-    backend: Backend, tier: str, seed: int, checks: dict[str, CheckResult]
-) -> RunResults:
+def _results(backend: Backend, tier: str, seed: int, checks: dict[str, CheckResult]) -> RunResults:
     told = tuple(
         ClauseInfo(id=c.id, group=c.group, title=c.title, text=c.text, level=c.level)
         for c in clauses().values()

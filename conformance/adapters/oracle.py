@@ -65,6 +65,13 @@ class OracleBackend:
         """Sample row by row, with logprobs."""
         return sampler.sample(logits, batch, self.rng, profile=self.profile, steps=self.steps)
 
+    def outcome(self, logits: Any, batch: Batch) -> pipeline.Outcome | None:
+        """What the contract's steps leave; None when a row has no law."""
+        try:
+            return pipeline.run(logits, batch, profile=self.profile)
+        except pipeline.RowError:
+            return None
+
     def draw(self, probs: Rows, noise: Rows) -> npt.NDArray[np.int64]:
         """Draw one token per uniform from a law [V]."""
         return law.draw_row(probs, noise)
@@ -101,5 +108,3 @@ def subset(batch: Batch, rows: list[int]) -> Batch:
         all_greedy=None,
         all_random=None,
     )
-
-

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from aliquot.conformance.case import row, stacked
 from aliquot.conformance.corpus.crafted import normal
 from aliquot.conformance.judge import Judge
 
-REFUSED = [
+REFUSED: list[tuple[str, str, list[Any]]] = [
     ("ERR01", "temperature", [-0.1, math.nan, math.inf]),
     ("ERR02", "top_p", [0.0, -0.5, 1.0001, math.nan]),
     ("ERR03", "top_k", [-2, 1.5]),
@@ -31,13 +32,15 @@ REFUSED = [
     ("ERR12", "seed", [2**63, -(2**63) - 1, 0.5]),
     ("ERR13", "logit_bias", [{0: math.nan}, {0: math.inf}]),
 ]
-FLAT_REFUSED = [(clause, name, value) for clause, name, values in REFUSED for value in values]
+EACH_REFUSED: list[tuple[str, str, list[Any]]] = [
+    (clause, name, value) for clause, name, values in REFUSED for value in values
+]
 
 
 @pytest.mark.parametrize(
-    ("clause", "name", "value"), FLAT_REFUSED, ids=[f"{c}-{n}={v}" for c, n, v in FLAT_REFUSED]
+    ("clause", "name", "value"), EACH_REFUSED, ids=[f"{c}-{n}={v}" for c, n, v in EACH_REFUSED]
 )
-def test_ERR15_parameters_are_refused(judge: Judge, clause: str, name: str, value: object) -> None:
+def test_ERR15_parameters_are_refused(judge: Judge, clause: str, name: str, value: Any) -> None:
     """A parameter outside its range is refused, naming request and field."""
     judge.clause_ids = (clause, "ERR15")
     judge.refuses(row("r7", [3.0, 2.0, 1.0, 0.0], **{name: value}), name)
@@ -54,10 +57,12 @@ BAD_ROWS = {
 @pytest.mark.parametrize("bad", BAD_ROWS)
 @pytest.mark.parametrize("params", [{}, {"top_k": 2, "top_p": 0.8}, {"temperature": 0.0}], ids=str)
 def test_ERR16_ERR17_ERR18_bad_rows_harm_no_other(
-    judge: Judge, bad: str, params: dict[str, float]
+    judge: Judge, bad: str, params: dict[str, Any]
 ) -> None:
     """A bad row is an error that names it, or an id in range, and its neighbours keep their support."""
-    good = row("good", [0.0, 0.0, 9.0, 0.0], top_k=1, **{k: v for k, v in params.items() if k != "top_k"})
+    good = row(
+        "good", [0.0, 0.0, 9.0, 0.0], top_k=1, **{k: v for k, v in params.items() if k != "top_k"}
+    )
     judge.contained(stacked(f"{bad} between", good, row(bad, BAD_ROWS[bad], **params), good), 1)
 
 

@@ -1,8 +1,11 @@
 """DRAW and SEED: the law of the draws and the noise behind them."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+from aliquot.conformance import arrays
 from aliquot.conformance.case import Case, from_probs, row, stacked
 from aliquot.conformance.corpus.crafted import normal, real_cases, tied
 from aliquot.conformance.judge import Judge
@@ -43,7 +46,7 @@ def test_DRAW01_the_law_of_real_rows(judge: Judge, case: Case) -> None:
 @pytest.mark.parametrize(
     "params", [{"allowed_token_ids": [2, 3]}, {"top_k": 2}, {"min_p": 0.9}], ids=str
 )
-def test_DRAW02_only_kept_tokens(judge: Judge, params: dict[str, object]) -> None:
+def test_DRAW02_only_kept_tokens(judge: Judge, params: dict[str, Any]) -> None:
     """A removed token is never drawn."""
     judge.support(row("five", [3.0, 2.9, 2.0, 2.8, 1.0], **params), 2000)
 
@@ -59,17 +62,14 @@ def test_DRAW04_steps_do_not_share_noise(judge: Judge) -> None:
     """A flat row draws different tokens at different steps."""
     case = row("flat", FLAT)
     judge.supports(case)
-    backend = judge.session.backend
     judge.answer(case)
-    ids = [_one_more(judge, backend, case) for _ in range(32)]
+    ids = [_one_more(judge, case) for _ in range(32)]
     _few_repeats(judge, case, np.array(ids))
 
 
-def _one_more(judge: Judge, backend: object, case: Case) -> int:
-    from aliquot.conformance import arrays
-
+def _one_more(judge: Judge, case: Case) -> int:
     declared = judge.session.capabilities
-    output = backend.sample(arrays.logits_for(case, declared), case.batch())
+    output = judge.session.backend.sample(arrays.logits_for(case, declared), case.batch())
     return int(arrays.read(output, case, declared).ids[0])
 
 

@@ -1,14 +1,16 @@
 """MINP, TOPK, TOPP: which tokens the filters keep."""
 
+from typing import Any
+
 import pytest
 
 from aliquot.conformance.case import Case, from_probs, row, stacked
-from aliquot.conformance.corpus.crafted import DYADIC, normal, real_cases, tied
+from aliquot.conformance.corpus.crafted import exact_mass_cases, normal, real_cases, tied
 from aliquot.conformance.judge import Judge
 
 RISING = from_probs([0.1, 0.2, 0.3, 0.4])
 NEGATIVE = (-5.0, -6.0, -7.0, -8.0)
-EXACT = from_probs(DYADIC)
+EXACT_MASS = exact_mass_cases(48)
 
 
 @pytest.mark.parametrize("min_p", [0.05, 0.3, 0.5, 0.9])
@@ -95,10 +97,12 @@ def test_TOPP01_mass_before_the_token(judge: Judge, p: float) -> None:
     judge.filters(row("normal", normal(1000, 11), top_p=p))
 
 
-@pytest.mark.parametrize("p", [0.5, 0.75])
-def test_TOPP02_exact_mass_stops(judge: Judge, p: float) -> None:
+@pytest.mark.statistical
+def test_TOPP02_exact_mass_stops(judge: Judge) -> None:
     """When the mass reaches p exactly, no further token is kept."""
-    judge.filters(row("dyadic", EXACT, top_p=p))
+    for case in EXACT_MASS:
+        judge.filters(case)
+    judge.exact_mass(EXACT_MASS)
 
 
 @pytest.mark.parametrize("p", [0.45, 0.8, 0.95])
@@ -140,7 +144,7 @@ def test_TOPP08_p_per_row(judge: Judge) -> None:
     judge.filters(stacked("four rows", *rows, row("both", RISING, top_k=2, top_p=0.5)))
 
 
-FILTERS = (
+FILTERS: tuple[dict[str, Any], ...] = (
     {"top_k": 50},
     {"top_p": 0.9},
     {"top_k": 50, "top_p": 0.9, "temperature": 0.8},
@@ -152,7 +156,7 @@ FILTERS = (
 @pytest.mark.parametrize("params", FILTERS, ids=str)
 @pytest.mark.parametrize("corpus", ["prompts_f32", "decode_bf16"])
 def test_MINP01_TOPK01_TOPK02_TOPP01_TOPP04_real_rows(
-    judge: Judge, corpus: str, params: dict[str, float]
+    judge: Judge, corpus: str, params: dict[str, Any]
 ) -> None:
     """The usual filters on logits of a language model, ties included."""
     for case in real_cases(corpus, judge.session.tier.real_rows, **params):

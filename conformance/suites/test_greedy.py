@@ -1,5 +1,7 @@
 """GREEDY and TEMP: rows that take the maximum, and division before the draw."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ from aliquot.conformance.case import Case, row, stacked
 from aliquot.conformance.corpus.crafted import SIZES, real_cases, tied
 from aliquot.conformance.judge import Judge
 
-GREEDY = {"temperature": 0.0}
+GREEDY: dict[str, Any] = {"temperature": 0.0}
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1e-6, 9.9e-6])
@@ -38,7 +40,7 @@ def test_GREEDY02_lowest_id_among_equals(judge: Judge, vocab: int) -> None:
     "filters", [{"top_k": 1}, {"top_p": 1e-6}, {"min_p": 1.0}, {"top_k": 2, "top_p": 0.5}], ids=str
 )
 def test_GREEDY03_filters_of_greedy_requests_have_no_effect(
-    judge: Judge, filters: dict[str, float]
+    judge: Judge, filters: dict[str, Any]
 ) -> None:
     """A greedy row ignores top_k, top_p and min_p, also beside a random row that uses them."""
     greedy = row("greedy", [0.0, 3.0, 3.0, 1.0], **GREEDY, **filters)
@@ -77,7 +79,7 @@ def test_GREEDY04_random_rows_of_a_mixed_batch_keep_their_law(judge: Judge) -> N
     ],
     ids=str,
 )
-def test_GREEDY05_masks_come_first(judge: Judge, params: dict[str, object]) -> None:
+def test_GREEDY05_masks_come_first(judge: Judge, params: dict[str, Any]) -> None:
     """Masks and bias act before the argmax."""
     judge.greedy(row("four", [4.0, 3.0, 2.0, 1.0], **GREEDY, **params))
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from aliquot.conformance import arrays
-from aliquot.conformance.case import row, stacked
+from aliquot.conformance.case import Case, row, stacked
 from aliquot.conformance.corpus.crafted import SIZES, normal
 from aliquot.conformance.judge import Judge
 from aliquot.contract.output import SamplerOutput
@@ -75,7 +75,7 @@ def test_IO05_16_bit_input_keeps_its_bits(judge: Judge, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("case", [TWO_ROWS, MIXED], ids=str)
-def test_IO06_IO07_IO08_form_of_the_sampled_ids(judge: Judge, case: object) -> None:
+def test_IO06_IO07_IO08_form_of_the_sampled_ids(judge: Judge, case: Case) -> None:
     """Sampled ids have shape [n, 1], the declared dtype, and lie in the vocabulary."""
     judge.support(case)
 
@@ -91,9 +91,7 @@ def test_IO07_IO09_form_of_the_logprobs(judge: Judge, logprobs: int) -> None:
 
 def test_IO10_an_empty_batch(judge: Judge) -> None:
     """No rows in, no rows out, in the right shape and dtype."""
-    case = replace(
-        TWO_ROWS, name="no rows", logits=np.zeros((0, 5), np.float32), requests=()
-    )
+    case = replace(TWO_ROWS, name="no rows", logits=np.zeros((0, 5), np.float32), requests=())
     output = judge.call(case, arrays.logits_for(case, judge.session.capabilities))
     judge.equal(TWO_ROWS, 0, "a SamplerOutput:", True, isinstance(output, SamplerOutput))
     answer = arrays.read(output, case, judge.session.capabilities)

@@ -1,6 +1,7 @@
 """LOGP and RANK: what is reported beside the tokens."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from aliquot.conformance.corpus.crafted import normal, real_cases, tied
 from aliquot.conformance.judge import Judge
 from aliquot.contract.batch import LOGPROBS_MODES, LogprobsMode
 
-CHANGED = {
+CHANGED: dict[str, dict[str, Any]] = {
     "penalties": {"presence_penalty": 2.0, "repetition_penalty": 1.5, "frequency_penalty": 1.0},
     "bias": {"logit_bias": {0: -5.0, 2: 3.0}},
     "temperature": {"temperature": 0.5},

@@ -55,6 +55,7 @@ def test_GRAM03_raw_values_see_the_grammar(judge: Judge) -> None:
 def test_GRAM04_a_row_without_a_grammar_is_unchanged(judge: Judge) -> None:
     """A row whose bits are all set keeps its law beside a restricted one."""
     case = masked(stacked("restricted and free", WIDE, WIDE), 0)
+    assert case.grammar_bitmask is not None
     mask = case.grammar_bitmask.copy()
     mask[1] = -1
     both(judge, replace(case, grammar_bitmask=mask))
@@ -93,9 +94,7 @@ def test_ALLOW04_listed_logits_keep_their_values(judge: Judge) -> None:
     both(judge, row("unordered list", FIVE, allowed_token_ids=[4, 1, 2]))
 
 
-@pytest.mark.parametrize(
-    "output", [(7, 1, 2), (1, 2), (2, 1), (1, 2, 3), (2,), ()], ids=str
-)
+@pytest.mark.parametrize("output", [(7, 1, 2), (1, 2), (2, 1), (1, 2, 3), (2,), ()], ids=str)
 def test_BADW01_BADW03_the_last_token_of_a_matching_word(
     judge: Judge, output: tuple[int, ...]
 ) -> None:

@@ -1,5 +1,7 @@
 """PEN: repetition, frequency and presence."""
 
+from typing import Any
+
 import pytest
 
 from aliquot.conformance.case import Case, row, stacked
@@ -8,7 +10,11 @@ from aliquot.conformance.judge import Judge
 from aliquot.conformance.suites.test_masks import both
 
 SIGNS = (4.0, 3.0, -1.0, -2.0, 0.0, 2.0, 1.0, -4.0)
-ALL = {"repetition_penalty": 1.7, "frequency_penalty": 0.6, "presence_penalty": -0.4}
+ALL: dict[str, Any] = {
+    "repetition_penalty": 1.7,
+    "frequency_penalty": 0.6,
+    "presence_penalty": -0.4,
+}
 
 
 def test_PEN01_repetition_then_frequency_then_presence(judge: Judge) -> None:
@@ -49,7 +55,8 @@ def test_PEN06_presence_is_flat(judge: Judge) -> None:
 @pytest.mark.parametrize("name", ["frequency_penalty", "presence_penalty"])
 def test_PEN07_the_prompt_is_not_counted(judge: Judge, name: str) -> None:
     """Frequency and presence leave tokens of the prompt alone."""
-    both(judge, row("prompt", SIGNS, prompt=[0, 0, 0, 1], output=[5], **{name: 2.0}))
+    penalty: dict[str, Any] = {name: 2.0}
+    both(judge, row("prompt", SIGNS, prompt=[0, 0, 0, 1], output=[5], **penalty))
 
 
 def test_PEN08_the_whole_history(judge: Judge) -> None:
@@ -70,7 +77,7 @@ def test_PEN10_neutral_values(judge: Judge) -> None:
 
 def test_PEN11_negative_penalties_promote(judge: Judge) -> None:
     """Negative frequency and presence raise the logits of drawn tokens."""
-    promoted = {"frequency_penalty": -1.5, "presence_penalty": -1.0}
+    promoted: dict[str, Any] = {"frequency_penalty": -1.5, "presence_penalty": -1.0}
     both(judge, row("promoted", SIGNS, output=[6, 6, 7], **promoted))
 
 
