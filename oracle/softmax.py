@@ -19,8 +19,8 @@ def softmax(rows: Rows) -> Rows:
     probs = np.zeros_like(rows)
     for row, out in zip(rows, probs, strict=True):
         alive = np.flatnonzero(row > -np.inf)
-        weights, _, _, others = _weighed(row[alive])
-        out[alive] = weights / (1.0 + others)  # DRAW01
+        weight = weights(row[alive])
+        out[alive] = weight / math.fsum(weight)  # DRAW01
     return probs
 
 
@@ -29,14 +29,19 @@ def log_softmax(rows: Rows) -> Rows:
     logprobs = np.full_like(rows, -np.inf)
     for row, out in zip(rows, logprobs, strict=True):
         alive = np.flatnonzero(row > -np.inf)
-        _, gaps, lost, others = _weighed(row[alive])
+        gaps, lost = _gaps(row[alive])
+        weight = np.exp(gaps)
+        weight[row[alive].argmax()] = 0.0
+        others = math.fsum(np.concatenate([weight, weight * lost]))
         out[alive] = gaps - (math.log1p(others) - lost)  # LOGP02
     return logprobs
 
 
 def weights(logits: Rows) -> Rows:
     """`exp(l - max)` of finite logits `[m]`: the largest weighs exactly 1."""
-    return _weighed(logits, total=False)[0]
+    gaps, lost = _gaps(logits)
+    weight = np.exp(gaps)
+    return weight + weight * lost
 
 
 def prefix_sums(weights: Rows) -> Rows:
@@ -53,23 +58,9 @@ def prefix_sums(weights: Rows) -> Rows:
     return total
 
 
-def _weighed(logits: Rows, total: bool = True) -> tuple[Rows, Rows, Rows, float]:
-    """Weights, gaps to the largest, what rounding lost in the gaps, and the sum of all weights but the largest."""
-    largest = int(logits.argmax())
-    gaps, lost = _difference(logits, logits[largest])
-    with np.errstate(under="ignore"):
-        weight = np.exp(gaps)
-        weight += weight * lost
-    others = 0.0
-    if total:
-        weight[largest] = 0.0
-        others = math.fsum(weight)
-    weight[largest] = 1.0
-    return weight, gaps, lost, others
-
-
-def _difference(logits: Rows, largest: float) -> tuple[Rows, Rows]:
-    """`logits - largest` rounded, and the exact error of that rounding (Knuth's TwoSum)."""
+def _gaps(logits: Rows) -> tuple[Rows, Rows]:
+    """`l - max` rounded, and the exact error of that rounding (Knuth's TwoSum)."""
+    largest = logits.max()
     with np.errstate(over="ignore", invalid="ignore"):
         gaps = logits - largest
         back = gaps + largest
