@@ -231,7 +231,7 @@ def worst(got: pipeline.Rows, wanted: oracle_mpmath.Logits) -> float:
         if (exact is None) != (value == -math.inf):
             return math.inf
         if exact is not None:
-            errors.append(oracle_mpmath.relative_error(value, exact))
+            errors.append(oracle_mpmath.relative_error(value, exact, got.size))
     return max(errors)
 
 
@@ -284,7 +284,8 @@ def page(result: dict[str, Any]) -> str:
             "",
             "A logprob of a *processed* row is compared with the exact log-softmax of that row as float64 holds it:",
             "penalties and temperature round before, which the end-to-end row measures. A decision may differ",
-            "when its exact margin is below (8 + 4 max|l|) * 2^-53, l the processed logits.",
+            "when its exact margin is below (8 + 4 max|l|) * 2^-53, l the processed logits. Logprobs so close to 0",
+            "that weights underflow are compared up to one smallest number, 2^-1074, for each token.",
             "",
             f"Python {result['python']}, NumPy {result['numpy']}, mpmath {result['mpmath']},",
             f"{result['machine']}, seed {result['seed']}.",

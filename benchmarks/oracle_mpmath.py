@@ -15,7 +15,7 @@ from aliquot.contract.batch import Batch, Request
 from aliquot.contract.params import SamplingParams
 
 mp.dps = 50
-SMALLEST = mpf(2) ** -1022
+SMALLEST = mpf(2) ** -1074
 Logits = list[mpf | None]
 
 
@@ -172,6 +172,7 @@ def top_p(row: Logits, params: SamplingParams, exact: Exact) -> Logits:
     return [x if x in kept else None for x in row]
 
 
-def relative_error(got: float, wanted: mpf) -> float:
-    """`|got - wanted| / |wanted|` in units of 2^-53; below float64's normal numbers, relative to the smallest."""
-    return float(abs(mpf(got) - wanted) / max(abs(wanted), SMALLEST) * 2**53)
+def relative_error(got: float, wanted: mpf, size: int) -> float:
+    """`|got - wanted| / |wanted|` in units of 2^-53, apart from what `size` weights may lose by underflow."""
+    excess = abs(mpf(got) - wanted) - size * SMALLEST
+    return float(excess / abs(wanted) * 2**53) if excess > 0 else 0.0

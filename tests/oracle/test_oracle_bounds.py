@@ -1,7 +1,6 @@
 """Must, may and the intervals contain every correct sampler, and are sharp."""
 
 import itertools
-import math
 
 import numpy as np
 import oracle_float32
