@@ -34,6 +34,7 @@ UNIT_ROUNDOFF = 2.0**-24
 EXP_ULPS = 4
 POWER = 0.99
 BATCH = 16
+SAVED = 20_000
 FAULTS = {
     "T x1.01": lambda logits: tempered(logits, 1.01),
     "0.1 % of the tail lost": lambda logits: without_tail(logits, 0.001),
@@ -91,27 +92,36 @@ def detection(report: Report, row: str, logits: Floats, draws: int) -> None:
 
 
 def null(report: Report, row: str, logits: Floats, draws: int) -> None:
-    """Outcomes of a correct float32 race."""
+    """Outcomes of a correct float32 race, saved after every `SAVED` draws."""
     law = torch.softmax(torch.tensor(logits, dtype=torch.float32), -1)
-    start = time.monotonic()
-    outcome = outcomes_of(logits, law, draws, SEED + 1)
-    counts = np.bincount(outcome, minlength=3).tolist()
-    report.add(
-        kind="null",
-        row=row,
-        draws=draws,
-        agree=counts[0],
-        rounding=counts[1],
-        mismatches=counts[2],
-        seconds=round(time.monotonic() - start, 1),
-    )
+    counts, start = np.zeros(3, dtype=np.int64), time.monotonic()
+    found: dict[str, object] = {"kind": "null", "row": row}
+    report.results.append(found)
+    for part, first in enumerate(range(0, draws, SAVED)):
+        outcome = outcomes_of(logits, law, min(SAVED, draws - first), SEED + 1 + part)
+        counts += np.bincount(outcome, minlength=3)
+        names = ("agree", "rounding", "mismatches")
+        found |= {"draws": int(counts.sum()), **dict(zip(names, counts.tolist(), strict=True))}
+        found["seconds"] = round(time.monotonic() - start, 1)
+        report.save()
+    print(found, flush=True)
+
+
+def million(options: argparse.Namespace) -> None:
+    """Half of the draws on the large drawn row, half spread over the rows of the corpus."""
+    report, half = Report("replay_null"), options.null_draws // 2
+    real = corpus_logits(options.corpus)
+    for index, logits in enumerate(real):
+        draws = (index + 1) * half // len(real) - index * half // len(real)
+        null(report, f"real row {index}, V = {logits.size:,}", logits, draws)
+    null(report, "N(0,1), V = 128,256", normal_logits(), options.null_draws - half)
 
 
 def main(options: argparse.Namespace) -> None:
     """Run all rows; the corpus contributes one peaked, one middling and one flat row."""
     torch.set_num_threads(1)
     if options.part == "null":
-        null(Report("replay_null"), "N(0,1), V = 128,256", normal_logits(), options.null_draws)
+        million(options)
         return
     report = Report("replay")
     detection(report, "N(0,1), V = 128,256", normal_logits(), options.draws)
@@ -122,7 +132,6 @@ def main(options: argparse.Namespace) -> None:
         index = int(order[place])
         name = f"real row {index} ({entropy[index]:.2f} nats)"
         detection(report, name, real[index], options.draws)
-        null(report, name, real[index], options.draws)
 
 
 if __name__ == "__main__":

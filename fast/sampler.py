@@ -10,6 +10,7 @@ from aliquot.contract.output import INVALID_TOKEN, Logprobs, SamplerOutput
 from aliquot.contract.profile import CANONICAL, Profile
 from aliquot.fast.blocks import Logits, Peak
 from aliquot.fast.cuts import Rows
+from aliquot.fast.dispatch import NATIVE, Kernel, Noise, load, need_of, platform_of, route
 from aliquot.fast.draw import race
 from aliquot.fast.grammar import apply_bitmask
 from aliquot.fast.logprobs import Values, gather
@@ -43,12 +44,14 @@ class Sampler(nn.Module):
         self.use_fp64_gumbel = use_fp64_gumbel
         self.noise_hook = noise_hook
         self._generators: dict[torch.device, torch.Generator] = {}
+        self._kernel_noise: dict[torch.device, Noise] = {}
         self.reseed(seed)
 
     def reseed(self, seed: int | None) -> None:
         """Restart the noise of requests without a seed; None takes a seed from the system."""
         self._seed = torch.Generator().seed() if seed is None else seed
         self._generators.clear()
+        self._kernel_noise.clear()
 
     @torch.no_grad()
     def forward(self, logits: Tensor, state: BatchState) -> SamplerOutput:
@@ -113,7 +116,7 @@ class Sampler(nn.Module):
         noise = self._noise(state) if plan.groups else tokens
         for group in plan.groups:
             part = Rows(source.pick(group.rows), group, self.profile)
-            result = self._draw(part, group.pick(noise))
+            result = self._draw(part, group.pick(noise), state)
             drawn.append((group, result))
             tokens = (
                 result.tokens
@@ -122,13 +125,43 @@ class Sampler(nn.Module):
             )
         return tokens, drawn
 
-    def _draw(self, rows: Rows, noise: Tensor) -> Drawn:
+    def _draw(self, rows: Rows, noise: Tensor, state: BatchState) -> Drawn:
+        kernel = None if state.device.type == "cpu" else self._kernel(rows.group, state)
+        if kernel is not None:
+            return self._draw_by(kernel, rows)
         by_position = {self.profile.topk_ties, self.profile.topp_ties} != {"keep_all"}
         if self.use_fp64_gumbel:
             return _race(rows, noise, by_position)
         if by_position:
             return ranked(rows, noise)
         return narrow(rows, noise) if rows.group.reach else wide(rows, noise)
+
+    def _kernel(self, group: Group, state: BatchState) -> Kernel | None:
+        """The kernel that the dispatch table names for the group, None for the native path."""
+        processed = state.plan.wants_logprobs and self._mode(state)[0] == "processed"
+        need = need_of(
+            filtered=group.uses_top_k or group.uses_top_p,
+            min_p=group.uses_min_p,
+            seeded=group.seeded,
+            processed=processed,
+            fp64_gumbel=self.use_fp64_gumbel,
+            profile=self.profile,
+        )
+        rule = route(platform_of(state.device), need)
+        return None if rule.path == NATIVE else load(rule.path)[0]
+
+    def _draw_by(self, kernel: Kernel, rows: Rows) -> Drawn:
+        group, device = rows.group, rows.logits.device
+        if device not in self._kernel_noise:
+            start = torch.tensor([self._seed % 2**63, 0], device=device)
+            self._kernel_noise[device] = Noise(start[:1].clone(), start[1:].clone())
+        tokens = kernel.sample(
+            (rows.logits / group.temperature.unsqueeze(1)).contiguous(),
+            group.top_k if group.uses_top_k else None,
+            group.top_p if group.uses_top_p else None,
+            self._kernel_noise[device],
+        )
+        return Drawn(tokens, rows.peak)
 
     def _noise(self, state: BatchState) -> Tensor:
         """Float64 uniforms, `[n]` or for the Gumbel race `[n, V]`, seeded rows by their own counter."""

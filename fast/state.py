@@ -23,8 +23,7 @@ from aliquot.fast.penalties import Penalties
 from aliquot.fast.thinking import ThinkingBudget
 
 # Rows with a filter are first drawn from this many of their largest tokens; top-k rows from k and a margin for ties.
-REACH = {64: 80, 256: 272}
-OPEN_REACH = 128
+REACH = {0: 128, 64: 80, 256: 272}
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +53,7 @@ class Group:
     uses_top_p: bool
     uses_min_p: bool
     uses_top_k: bool
+    seeded: bool
 
     def pick(self, per_row: Tensor) -> Tensor:
         """The group's part of something with one entry per row of the batch."""
@@ -201,14 +201,14 @@ class BatchState:
     def _make_plan(self) -> Plan:
         rows = [self._row(row) for row in range(self.batch_size)]
         random = [i for i, row in enumerate(rows) if not row.params.greedy]
-        by_reach: dict[tuple[int, bool], list[int]] = {}
+        paths: dict[tuple[int, bool, bool, bool], list[int]] = {}
         for i in random:
-            by_reach.setdefault(self._path(rows[i].params), []).append(i)
+            paths.setdefault(self._path(rows[i].params), []).append(i)
         seeded = tuple(i for i in random if rows[i].params.seed is not None)
         seeds = [rows[i].params.seed for i in seeded]
         return Plan(
             groups=tuple(
-                self._group(members, rows, reach) for (reach, _), members in by_reach.items()
+                self._group(members, rows, reach) for (reach, *_), members in paths.items()
             ),
             edits=tuple(edit for edit in self.edits if len(edit)),
             seeded_rows=seeded,
@@ -218,15 +218,17 @@ class BatchState:
             explicit_ids=_explicit_ids(rows),
         )
 
-    def _path(self, params: SamplingParams) -> tuple[int, bool]:
-        """The reach of a request and whether it has a filter: requests alike in both share a group."""
+    def _path(self, params: SamplingParams) -> tuple[int, bool, bool, bool]:
+        """Reach and kind of a request; requests alike in them share a group.
+
+        On the CPU the kind is whether it has a filter, elsewhere also what decides between kernel and native path.
+        """
         k = params.top_k if 0 < params.top_k < self.vocab_size else 0
         filtered = k > 0 or params.top_p < 1 or params.min_p > 0
-        if not filtered or self.device.type != "cpu":
-            return 0, filtered
-        if not k:
-            return OPEN_REACH, True
-        return next((reach for limit, reach in REACH.items() if k <= limit), 0), True
+        if self.device.type != "cpu":
+            return 0, filtered, params.min_p > 0, params.seed is not None
+        reach = next((reach for limit, reach in REACH.items() if k <= limit), 0)
+        return (reach if filtered else 0), filtered, False, False
 
     def _group(self, members: list[int], rows: list[Row], reach: int) -> Group:
         params = [rows[i].params for i in members]
@@ -250,6 +252,7 @@ class BatchState:
             uses_top_p=bool((numbers[:, 1] < 1).any()),
             uses_min_p=bool((numbers[:, 2] > 0).any()),
             uses_top_k=min(k) < self.vocab_size,
+            seeded=any(p.seed is not None for p in params),
         )
 
     def _upload(self, array: np.ndarray) -> Tensor:
