@@ -1,6 +1,7 @@
 """AMD's aiter sampling operators on ROCm. Written against their call signatures; never run on a device."""
 
-import aiter.ops.sampling  # noqa: F401  (registers torch.ops.aiter)
+import importlib
+
 import torch
 from torch import Tensor
 
@@ -11,6 +12,9 @@ from aliquot.fast.draw import inverse_cdf
 class Aiter:
     """aiter draws from the device's default generator and takes no seed."""
 
+    def __init__(self) -> None:
+        importlib.import_module("aiter.ops.sampling")
+
     def sample(
         self,
         logits: Tensor,
@@ -19,6 +23,7 @@ class Aiter:
         noise: Noise,
     ) -> Tensor:
         """Token ids int64 `[g]` (see Kernel)."""
+        ids: Tensor
         probs = logits.softmax(1)
         ops = torch.ops.aiter
         if top_p is None and top_k is not None:

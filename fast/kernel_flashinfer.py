@@ -22,6 +22,7 @@ class FlashInfer:
         noise: Noise,
     ) -> Tensor:
         """Token ids int64 `[g]` (see Kernel); FlashInfer's own are int32."""
+        ids: Tensor
         seed, offset = noise.seed, noise.offset
         if top_k is not None and top_p is not None:
             ids = flashinfer.sampling.top_k_top_p_sampling_from_logits(

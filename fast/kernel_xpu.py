@@ -1,7 +1,8 @@
 """The fused top-k and top-p sampler of vLLM's XPU kernels. Written against its signature; never run on a device."""
 
+import importlib
+
 import torch
-import vllm_xpu_kernels  # noqa: F401  (registers the operator)
 from torch import Tensor
 
 from aliquot.fast.dispatch import Noise
@@ -9,6 +10,9 @@ from aliquot.fast.dispatch import Noise
 
 class Xpu:
     """The operator writes int64 ids and takes seed and offset as a host tensor."""
+
+    def __init__(self) -> None:
+        importlib.import_module("vllm_xpu_kernels")
 
     def sample(
         self,

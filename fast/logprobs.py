@@ -7,6 +7,7 @@ from torch import Tensor
 
 from aliquot.contract.output import Logprobs
 from aliquot.fast.blocks import Logits, block_sum
+from aliquot.fast.compiled import fused_count_at_least
 
 
 class Values:
@@ -34,8 +35,11 @@ class Values:
     def ranks(self, tokens: Tensor) -> Tensor:
         """How many tokens are at least as large as each given one `[n, 1]`, int64 `[n]` (RANK01, RANK02)."""
         logits = self.source.logits
+        bounds = logits.gather(1, tokens)
+        if logits.device.type != "cpu":
+            return fused_count_at_least()(logits, bounds)
         mask = torch.empty_like(logits)
-        torch.ge(logits, logits.gather(1, tokens), out=mask)
+        torch.ge(logits, bounds, out=mask)
         return block_sum(mask).long().sum(1)
 
 

@@ -1,0 +1,1 @@
+"""Logits processors as plug-ins: the interface, the built-in ones, and how custom ones are loaded."""
