@@ -1,6 +1,6 @@
 """One case: logits, requests and how they are laid out; the unit that checks are made of."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -100,6 +100,11 @@ def changed(params: SamplingParams) -> dict[str, Any]:
     """The fields of `params` that differ from the defaults."""
     values = {f.name: getattr(params, f.name) for f in fields(params)}
     return {name: value for name, value in values.items() if value != getattr(_DEFAULTS, name)}
+
+
+def named(params: Mapping[Any, Any]) -> str:
+    """Parameters as part of a check's id."""
+    return ",".join(f"{name}={value}" for name, value in params.items()) or "plain"
 
 
 def with_params(requests: Iterable[Request], **params: Any) -> Iterable[Request]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from aliquot.conformance.backend import Capabilities
 from aliquot.conformance.case import Case
+from aliquot.contract.clauses import clauses
 from aliquot.contract.profile import FREEDOMS, Profile
 from aliquot.oracle import pipeline
 from aliquot.oracle.softmax import log_softmax
@@ -21,6 +22,14 @@ CLEARLY = 1000.0
 
 
 @dataclass(frozen=True)
+class Cause:
+    """A likely cause in words, and the clauses that it breaks."""
+
+    text: str
+    clauses: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Alternative:
     """A rule other than the contract's, and what it makes of one row: values shown and law.
 
@@ -28,9 +37,14 @@ class Alternative:
     """
 
     about: str
+    clauses: tuple[str, ...]
     shown: Rows
     left: Rows
     bend: Callable[[Rows], Rows] | None = None
+
+    def explains(self, seen: str) -> Cause:
+        """This rule as the cause of what was seen."""
+        return Cause(f"{seen} if {self.about}", self.clauses)
 
     @cached_property
     def law(self) -> Rows:
@@ -40,49 +54,48 @@ class Alternative:
 
 def of_support(
     case: Case, r: int, kept: npt.NDArray[np.bool_], declared: Capabilities
-) -> str | None:
+) -> Cause | None:
     """The first alternative that keeps exactly the tokens seen."""
     for other in _alternatives(case, r, declared):
         if np.array_equal(other.shown > -np.inf, kept):
-            return f"the kept tokens are those that result if {other.about}"
+            return other.explains("the kept tokens are those that result")
     return None
 
 
-def of_values(case: Case, r: int, values: Rows, declared: Capabilities) -> str | None:
+def of_values(case: Case, r: int, values: Rows, declared: Capabilities) -> Cause | None:
     """The alternative whose values lie nearest, if clearly nearer than the contract's."""
     contract = _contract(case, r, declared)
     errors = [(_error(other.shown, values), other) for other in _alternatives(case, r, declared)]
-    if not errors:
-        return None
     error, nearest = min(errors, key=lambda pair: pair[0])
     if error * CLEARLY < _error(contract.shown, values):
-        return f"the values are those that result if {nearest.about}"
+        return nearest.explains("the values are those that result")
     return None
 
 
-def of_draws(case: Case, r: int, ids: npt.NDArray[np.int64], declared: Capabilities) -> str | None:
+def of_draws(
+    case: Case, r: int, ids: npt.NDArray[np.int64], declared: Capabilities
+) -> Cause | None:
     """The alternative under which the draws are likeliest, if clearly likelier than under the contract."""
-    others = list(_alternatives(case, r, declared))
-    if not others:
-        return None
+    others = {other.about: other for other in _alternatives(case, r, declared)}
     law = _contract(case, r, declared).law
-    impossible = np.count_nonzero(law[ids] == 0)
-    if impossible:
-        return _allowing(others, ids)
-    ratios = LikelihoodRatio(law, {o.about: o.law for o in others})
+    if (law[ids] == 0).any():
+        return _allowing(list(others.values()), ids)
+    ratios = LikelihoodRatio(law, {about: other.law for about, other in others.items()})
     ratios.observe(ids)
-    log10_e = ratios.evidence()[ratios.strongest()] / math.log(10)
+    likeliest = ratios.strongest()
+    log10_e = ratios.evidence()[likeliest] / math.log(10)
     if log10_e < math.log10(CLEARLY):
         return None
-    return f"the draws are 10^{log10_e:.0f} times likelier if {ratios.strongest()}"
+    return others[likeliest].explains(f"the draws are 10^{log10_e:.0f} times likelier")
 
 
-def _allowing(others: list[Alternative], ids: npt.NDArray[np.int64]) -> str | None:
+def _allowing(others: list[Alternative], ids: npt.NDArray[np.int64]) -> Cause | None:
     """Among the alternatives that allow every drawn token, the one that makes the draws likeliest."""
-    scores = {o.about: float(np.log(o.law[ids]).sum()) for o in others if (o.law[ids] > 0).all()}
-    if not scores:
+    able = [other for other in others if (other.law[ids] > 0).all()]
+    if not able:
         return None
-    return f"all drawn tokens are possible if {max(scores, key=lambda about: scores[about])}"
+    likeliest = max(able, key=lambda other: float(np.log(other.law[ids]).sum()))
+    return likeliest.explains("all drawn tokens are possible")
 
 
 def _error(shown: Rows, values: Rows) -> float:
@@ -94,7 +107,7 @@ def _error(shown: Rows, values: Rows) -> float:
 
 
 def _contract(case: Case, r: int, declared: Capabilities) -> Alternative:
-    return _of(case.only([r]), "the contract holds", declared.profile, None)
+    return _of(case.only([r]), "the contract holds", (), declared.profile)
 
 
 def _alternatives(case: Case, r: int, declared: Capabilities) -> Iterator[Alternative]:
@@ -102,31 +115,29 @@ def _alternatives(case: Case, r: int, declared: Capabilities) -> Iterator[Altern
 
     alone = case.only([r])
     for fault in FAULTS.values():
-        about = f"{fault.about} ({' '.join(fault.clauses)})"
-        if fault.steps is not None:
-            yield _of(alone, about, declared.profile, fault.steps)
-        elif fault.law is not None:
-            plain = _of(alone, about, declared.profile, None)
-            yield replace(plain, bend=fault.law)
-        elif fault.shown is not None:
-            yield _of(alone, about, declared.profile, None, fault.shown)
+        yield replace(
+            _of(alone, fault.about, fault.clauses, declared.profile, fault.steps, fault.shown),
+            bend=fault.law,
+        )
     for freedom in FREEDOMS:
+        breaks = tuple(c.id for c in clauses().values() if c.freedom == freedom.name)
         for choice in freedom.choices:
             if choice != getattr(declared.profile, freedom.name) and freedom.name != "bad_row":
                 change: dict[str, Any] = {freedom.name: choice}
-                profile = replace(declared.profile, **change)
-                yield _of(alone, f"{freedom.about}: {choice.replace('_', ' ')}", profile, None)
+                about = f"{freedom.about}: {choice.replace('_', ' ')}"
+                yield _of(alone, about, breaks, replace(declared.profile, **change))
 
 
 def _of(
     alone: Case,
     about: str,
+    breaks: tuple[str, ...],
     profile: Profile,
-    steps: pipeline.Steps | None,
+    steps: pipeline.Steps | None = None,
     shown: str | None = None,
 ) -> Alternative:
     outcome = pipeline.run(alone.logits, alone.batch(), profile=profile, steps=steps)
-    stage = shown or ("raw" if alone.mode.startswith("raw") else "filtered")
-    rows = getattr(outcome, stage)
+    raw = alone.mode.startswith("raw")
+    rows = getattr(outcome, shown or "raw") if raw else outcome.filtered
     values = rows if alone.mode.endswith("logits") else log_softmax(rows)
-    return Alternative(about, values[0], outcome.law[0])
+    return Alternative(about, breaks, values[0], outcome.law[0])

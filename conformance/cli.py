@@ -82,9 +82,8 @@ def run(
 def _print_results(results: "RunResults") -> None:
     from aliquot.reports.results import Verdict
 
-    for verdict in (Verdict.FAIL, Verdict.ERROR):
-        red = [check for check in results.checks if check.verdict is verdict]
-        red.sort(key=lambda check: len(check.clauses))
+    broken = [check for check in results.checks if check.verdict is Verdict.ERROR]
+    for verdict, red in ((Verdict.FAIL, list(results.failures)), (Verdict.ERROR, broken)):
         for check in red[:SHOWN_FINDINGS]:
             _print_check(check)
         if len(red) > SHOWN_FINDINGS:
@@ -109,12 +108,12 @@ def _print_clauses(red: "list[CheckResult]") -> None:
     clauses = Counter(clause for check in red for clause in check.clauses)
     out.print("red clauses: " + ", ".join(f"{c} ({n})" for c, n in clauses.most_common()))
     causes = Counter(
-        check.finding.likely_cause.partition(" if ")[2]
+        (check.finding.likely_cause.partition(" if ")[2], " ".join(check.finding.blames))
         for check in red
         if check.finding and check.finding.likely_cause
     )
-    for cause, n in causes.most_common(1):
-        out.print(f"likely cause of {n} of {len(red)}: {cause}", markup=False)
+    for (cause, blamed), n in causes.most_common(1):
+        out.print(f"likely cause of {n} of {len(red)}: {cause} ({blamed})", markup=False)
 
 
 def _write(results: "RunResults", folder: Path) -> None:
@@ -125,6 +124,45 @@ def _write(results: "RunResults", folder: Path) -> None:
     except OSError as error:
         refuse(f"--report {folder}: cannot be written: {error.strerror}")
     out.print(f"report: {paths['index.html']}", markup=False)
+
+
+@app.command()
+def explain(
+    case: Annotated[Path | None, typer.Argument(help="JSON file with logits and params.")] = None,
+    corpus: Annotated[str, typer.Option(help="Packaged corpus or npz file.")] = "prompts_f32",
+    row: Annotated[int, typer.Option(help="Row of the corpus.")] = 0,
+    temperature: Annotated[float | None, typer.Option()] = None,
+    top_k: Annotated[int | None, typer.Option()] = None,
+    top_p: Annotated[float | None, typer.Option()] = None,
+    min_p: Annotated[float | None, typer.Option()] = None,
+    repetition_penalty: Annotated[float | None, typer.Option()] = None,
+    frequency_penalty: Annotated[float | None, typer.Option()] = None,
+    presence_penalty: Annotated[float | None, typer.Option()] = None,
+    params: Annotated[str, typer.Option(help="Further parameters as a JSON object.")] = "{}",
+    accuracy: Annotated[str, typer.Option(help="Declared arithmetic.")] = "float32",
+    html: Annotated[Path | None, typer.Option(help="Also write a page.")] = None,
+) -> None:
+    """Show every step of one row: what it masked and what is left."""
+    from aliquot.conformance import explain as explaining
+
+    named = {
+        "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p,
+        "repetition_penalty": repetition_penalty, "frequency_penalty": frequency_penalty,
+        "presence_penalty": presence_penalty,
+    }  # fmt: skip
+    try:
+        given = {**explaining.parse(params), **{k: v for k, v in named.items() if v is not None}}
+        chosen = (
+            explaining.from_file(case, given)
+            if case
+            else explaining.from_corpus(corpus, row, given)
+        )
+        steps = explaining.views(chosen, explaining.accuracy_class(accuracy))
+        if html is not None:
+            explaining.write_page(chosen, steps, html)
+    except explaining.ExplainError as error:
+        refuse(str(error))
+    out.print(explaining.table(chosen, steps))
 
 
 @app.command(name="list")

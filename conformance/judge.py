@@ -14,6 +14,7 @@ from aliquot.conformance import arrays, causes, law_test, reported
 from aliquot.conformance.arrays import Answer, FormError
 from aliquot.conformance.backend import Backend, Capabilities, one_line
 from aliquot.conformance.case import Case
+from aliquot.conformance.causes import Cause
 from aliquot.conformance.expectation import Expectation
 from aliquot.conformance.tiers import Tier
 from aliquot.contract.accuracy import CLASSES, AccuracyClass
@@ -143,7 +144,7 @@ class Judge:
         *,
         tokens: Iterable[int] = (),
         effect: str | None = None,
-        cause: str | None = None,
+        cause: Cause | None = None,
     ) -> NoReturn:
         """End the check as FAIL with a finding."""
         self.finding = Finding(
@@ -151,7 +152,8 @@ class Judge:
             wanted=wanted,
             got=got,
             effect=effect,
-            likely_cause=cause,
+            likely_cause=cause.text if cause else None,
+            blames=cause.clauses if cause else (),
             reproduce=self.reproduce(),
         )
         self.conclude(Verdict.FAIL, f"wanted {wanted}, got {got}")
@@ -337,7 +339,7 @@ class Judge:
                 worst, 0,
                 "no token after those whose mass reaches p",
                 f"one more kept in all {len(cases)} rows whose mass equals p in float32",
-                cause="one token more is kept when the mass reaches p exactly",
+                cause=Cause("one token more is kept when the mass reaches p exactly", ("TOPP02",)),
             )  # fmt: skip
         self.passed("exact mass", f"one more kept in {sum(more)} of {len(cases)} rows by rounding")
 

@@ -46,7 +46,8 @@ class Finding:
 
     `witness` is the smallest case found (JSON values: logits or a corpus row, the parameters, the ids),
     `wanted` and `got` one line each, `effect` the size of the difference with its unit, `likely_cause` the
-    known fault that explains it best, `reproduce` one shell command.
+    known fault that explains it best, `blames` the clauses which that fault breaks, `reproduce` one shell
+    command.
     """
 
     witness: dict[str, Any]
@@ -55,6 +56,7 @@ class Finding:
     reproduce: str
     effect: str | None = None
     likely_cause: str | None = None
+    blames: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,6 +152,19 @@ class RunResults:
         return {verdict: found[verdict] for verdict in Verdict}
 
     @property
+    def failures(self) -> tuple[CheckResult, ...]:
+        """The failed checks, those first that test what the likely causes blame most, then by width and id."""
+        failed = [check for check in self.checks if check.verdict is Verdict.FAIL]
+        blamed = Counter(c for check in failed if check.finding for c in check.finding.blames)
+        most = max(blamed.values(), default=0)
+        suspects = {clause for clause, times in blamed.items() if times == most}
+
+        def rank(check: CheckResult) -> tuple[bool, int, str]:
+            return suspects.isdisjoint(check.clauses), len(check.clauses), check.id
+
+        return tuple(sorted(failed, key=rank))
+
+    @property
     def verdict(self) -> Verdict:
         """FAIL if a check failed, else ERROR if one could not run or none ran, else PASS."""
         counts = self.counts
@@ -174,10 +189,14 @@ def check_from_dict(data: dict[str, Any]) -> CheckResult:
         **plain,
         clauses=tuple(data.get("clauses", ())),
         verdict=Verdict(data["verdict"]),
-        finding=Finding(**finding) if finding else None,
+        finding=_finding(finding) if finding else None,
         statistics=tuple(Statistic(**s) for s in data.get("statistics", ())),
         frequencies=_frequencies(frequencies) if frequencies else None,
     )
+
+
+def _finding(data: dict[str, Any]) -> Finding:
+    return Finding(**{**data, "blames": tuple(data.get("blames", ()))})
 
 
 def _frequencies(data: dict[str, Any]) -> Frequencies:

@@ -61,16 +61,15 @@ def title_of(results: RunResults, check: CheckResult) -> str:
 
 
 def first_failure(results: RunResults) -> CheckResult | None:
-    """The first check that failed, in the order of the run."""
-    return next((check for check in results.checks if check.verdict is Verdict.FAIL), None)
+    """The check that failed and says most about the cause."""
+    return next(iter(results.failures), None)
 
 
 def failures(results: RunResults) -> dict[tuple[str, ...], list[CheckResult]]:
-    """The failed checks by the clauses that they test, in the order of the run."""
+    """The failed checks by the clauses that they test, the most telling first."""
     groups: dict[tuple[str, ...], list[CheckResult]] = defaultdict(list)
-    for check in results.checks:
-        if check.verdict is Verdict.FAIL:
-            groups[check.clauses].append(check)
+    for check in results.failures:
+        groups[check.clauses].append(check)
     return dict(groups)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aliquot.conformance.case import row, stacked
+from aliquot.conformance.case import named, row, stacked
 from aliquot.conformance.corpus.crafted import normal
 from aliquot.conformance.judge import Judge
 
@@ -55,7 +55,9 @@ BAD_ROWS = {
 
 
 @pytest.mark.parametrize("bad", BAD_ROWS)
-@pytest.mark.parametrize("params", [{}, {"top_k": 2, "top_p": 0.8}, {"temperature": 0.0}], ids=str)
+@pytest.mark.parametrize(
+    "params", [{}, {"top_k": 2, "top_p": 0.8}, {"temperature": 0.0}], ids=named
+)
 def test_ERR16_ERR17_ERR18_bad_rows_harm_no_other(
     judge: Judge, bad: str, params: dict[str, Any]
 ) -> None:

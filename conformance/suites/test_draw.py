@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from aliquot.conformance import arrays
-from aliquot.conformance.case import Case, from_probs, row, stacked
+from aliquot.conformance.case import Case, from_probs, named, row, stacked
 from aliquot.conformance.corpus.crafted import normal, real_cases, tied
 from aliquot.conformance.judge import Judge
 
@@ -44,7 +44,7 @@ def test_DRAW01_the_law_of_real_rows(judge: Judge, case: Case) -> None:
 
 
 @pytest.mark.parametrize(
-    "params", [{"allowed_token_ids": [2, 3]}, {"top_k": 2}, {"min_p": 0.9}], ids=str
+    "params", [{"allowed_token_ids": [2, 3]}, {"top_k": 2}, {"min_p": 0.9}], ids=named
 )
 def test_DRAW02_only_kept_tokens(judge: Judge, params: dict[str, Any]) -> None:
     """A removed token is never drawn."""

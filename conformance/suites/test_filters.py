@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from aliquot.conformance.case import Case, from_probs, row, stacked
+from aliquot.conformance.case import Case, from_probs, named, row, stacked
 from aliquot.conformance.corpus.crafted import exact_mass_cases, normal, real_cases, tied
 from aliquot.conformance.judge import Judge
 
@@ -153,7 +153,7 @@ FILTERS: tuple[dict[str, Any], ...] = (
 )
 
 
-@pytest.mark.parametrize("params", FILTERS, ids=str)
+@pytest.mark.parametrize("params", FILTERS, ids=named)
 @pytest.mark.parametrize("corpus", ["prompts_f32", "decode_bf16"])
 def test_MINP01_TOPK01_TOPK02_TOPP01_TOPP04_real_rows(
     judge: Judge, corpus: str, params: dict[str, Any]

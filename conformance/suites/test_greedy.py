@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aliquot.conformance.case import Case, row, stacked
+from aliquot.conformance.case import Case, named, row, stacked
 from aliquot.conformance.corpus.crafted import SIZES, real_cases, tied
 from aliquot.conformance.judge import Judge
 
@@ -37,7 +37,9 @@ def test_GREEDY02_lowest_id_among_equals(judge: Judge, vocab: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "filters", [{"top_k": 1}, {"top_p": 1e-6}, {"min_p": 1.0}, {"top_k": 2, "top_p": 0.5}], ids=str
+    "filters",
+    [{"top_k": 1}, {"top_p": 1e-6}, {"min_p": 1.0}, {"top_k": 2, "top_p": 0.5}],
+    ids=named,
 )
 def test_GREEDY03_filters_of_greedy_requests_have_no_effect(
     judge: Judge, filters: dict[str, Any]
@@ -77,7 +79,7 @@ def test_GREEDY04_random_rows_of_a_mixed_batch_keep_their_law(judge: Judge) -> N
         {"min_tokens": 1, "eos_token_id": 0},
         {"logit_bias": {2: 9.0}},
     ],
-    ids=str,
+    ids=named,
 )
 def test_GREEDY05_masks_come_first(judge: Judge, params: dict[str, Any]) -> None:
     """Masks and bias act before the argmax."""

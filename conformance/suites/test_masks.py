@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from aliquot.conformance.case import Case, row, stacked
+from aliquot.conformance.case import Case, named, row, stacked
 from aliquot.conformance.judge import Judge
 
 FIVE = (5.0, 4.0, 3.0, 2.0, 1.0)
@@ -138,7 +138,7 @@ def test_MINTOK04_other_rows_untouched(judge: Judge) -> None:
     both(judge, stacked("free, waiting", row("free", FIVE, eos_token_id=0), waiting))
 
 
-@pytest.mark.parametrize("bias", [{4: 10.0}, {0: -3.5, 1: 2.25}, {2: 100.0}], ids=str)
+@pytest.mark.parametrize("bias", [{4: 10.0}, {0: -3.5, 1: 2.25}, {2: 100.0}], ids=named)
 def test_BIAS01_the_bias_is_added(judge: Judge, bias: dict[int, float]) -> None:
     """Each biased logit moves by its bias, all others stay."""
     both(judge, row("five", FIVE, logit_bias=bias))

@@ -1,0 +1,141 @@
+"""`aliquot explain`: one row through every step, as a table in the terminal."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jinja2 import Environment, PackageLoader
+from rich.table import Table
+
+from aliquot.conformance.case import Case, changed, row
+from aliquot.conformance.corpus import real
+from aliquot.contract.accuracy import CLASSES, AccuracyClass
+from aliquot.contract.params import SamplingParams, validate
+from aliquot.oracle.explain import StepView, TokenView, explain
+
+FIELDS = frozenset(SamplingParams.__dataclass_fields__)
+
+
+class ExplainError(ValueError):
+    """A row that cannot be explained; the message says what is wrong and what is allowed."""
+
+
+def from_file(path: Path, params: dict[str, Any]) -> Case:
+    """The case in a JSON file with `logits` and optionally `params`, prompt and output token ids.
+
+    The witness of a finding has this form when it holds the whole row. `params` win over the file's.
+    Raises ExplainError.
+    """
+    try:
+        data = json.loads(path.read_text("utf-8"))
+        logits = np.asarray([float(x) for x in data["logits"]], dtype=np.float32)
+        given = dict(data.get("params", {}))
+        prompt, output = data.get("prompt_token_ids", ()), data.get("output_token_ids", ())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ExplainError(
+            f"{path}: {type(error).__name__}: {error}; allowed is a JSON object with a list "
+            '"logits", and optionally "params", "prompt_token_ids" and "output_token_ids"'
+        ) from error
+    return _case(str(path), logits, prompt, output, {**given, **params})
+
+
+def from_corpus(corpus: str, number: int, params: dict[str, Any]) -> Case:
+    """Row `number` of a packaged corpus or of an npz file, with its own history; raises ExplainError."""
+    try:
+        rows = real.rows(corpus)
+    except real.CorpusError as error:
+        raise ExplainError(str(error)) from error
+    if not 0 <= number < len(rows):
+        raise ExplainError(f"--row {number}: corpus {corpus} has rows 0 to {len(rows) - 1}")
+    chosen = rows[number]
+    history = chosen.prompt_token_ids, chosen.output_token_ids
+    return _case(chosen.name, chosen.logits, *history, params)
+
+
+def _case(
+    name: str, logits: Any, prompt: Sequence[int], output: Sequence[int], given: dict[str, Any]
+) -> Case:
+    unknown = sorted(set(given) - FIELDS)
+    if unknown:
+        raise ExplainError(
+            f"params: {', '.join(unknown)} unknown, allowed are {', '.join(sorted(FIELDS))}"
+        )
+    if "logit_bias" in given:
+        given["logit_bias"] = {int(k): v for k, v in given["logit_bias"].items()}
+    case = row(name, logits, prompt=prompt, output=output, **given)
+    try:
+        validate(case.requests[0].params, case.vocab_size, name)
+    except (ValueError, TypeError) as error:
+        raise ExplainError(str(error)) from error
+    return case
+
+
+def parse(text: str) -> dict[str, Any]:
+    """The parameters in a JSON object; raises ExplainError."""
+    try:
+        given = json.loads(text)
+    except ValueError as error:
+        raise ExplainError(f"--params {text}: not JSON: {error}") from error
+    if not isinstance(given, dict):
+        raise ExplainError(f"--params {text}: is no JSON object")
+    return given
+
+
+def accuracy_class(name: str) -> AccuracyClass:
+    """The accuracy class of that name; raises ExplainError."""
+    if name not in CLASSES:
+        raise ExplainError(f"--accuracy {name}: unknown, allowed are {', '.join(CLASSES)}")
+    return CLASSES[name]
+
+
+def views(case: Case, accuracy: AccuracyClass) -> tuple[StepView, ...]:
+    """What each step did to the case's row; raises ExplainError for a row without a law."""
+    try:
+        return explain(case.logits, case.batch(), 0, accuracy=accuracy)
+    except ValueError as error:
+        raise ExplainError(str(error)) from error
+
+
+def table(case: Case, steps: Sequence[StepView]) -> Table:
+    """The steps as a table: tokens alive, mass kept, what was removed, undecided, and the top five."""
+    params = ", ".join(f"{k} = {v}" for k, v in changed(case.requests[0].params).items())
+    made = Table(title=f"{case.name}, V = {case.vocab_size}: {params or 'no parameters set'}",
+                 title_justify="left", box=None, pad_edge=False, header_style="bold")  # fmt: skip
+    made.add_column("step", no_wrap=True)
+    for heading in ("alive", "mass kept", "removed", "changed", "undecided"):
+        made.add_column(heading, justify="right")
+    made.add_column("top five: id (probability)")
+    for step in steps:
+        made.add_row(
+            step.name,
+            f"{step.alive:,}",
+            f"{step.mass:.4f}",
+            _count(step.removed),
+            _count(step.changed),
+            _count(step.undecided),
+            top(step.top),
+        )
+    return made
+
+
+def write_page(case: Case, steps: Sequence[StepView], path: Path) -> None:
+    """Write the steps as one self-contained page; raises ExplainError when it cannot be written."""
+    environment = Environment(loader=PackageLoader("aliquot.conformance"), autoescape=True)
+    page = environment.get_template("explain.html").render(
+        case=case, params=changed(case.requests[0].params), steps=steps
+    )
+    try:
+        path.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise ExplainError(f"--html {path}: cannot be written: {error.strerror}") from error
+
+
+def _count(number: int) -> str:
+    return f"{number:,}" if number else "-"
+
+
+def top(tokens: Sequence[TokenView]) -> str:
+    """Tokens as `id (probability)`, the likeliest first."""
+    return "  ".join(f"{t.token} ({t.prob:.3g})" for t in tokens)
