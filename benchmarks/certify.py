@@ -240,8 +240,9 @@ def end_to_end(got: Compared, row: int, exact: oracle_mpmath.Exact) -> float:
     lo, hi = got.values.logprobs.lo[row], got.values.logprobs.hi[row]
     shares = [0.0]
     for token, wanted in enumerate(oracle_mpmath.logprobs(exact.filtered)):
-        if wanted is not None and lo[token] > -np.inf:
-            value = float(got.logprobs[row, token])
+        value = float(got.logprobs[row, token])
+        ends_at_certainty = wanted is not None and wanted > value and hi[token] == 0
+        if wanted is not None and lo[token] > -np.inf and not ends_at_certainty:
             room = hi[token] - value if wanted > value else value - lo[token]
             shares.append(float(abs(wanted - mpf(value)) / mpf(max(room, 5e-324))))
     return max(shares)

@@ -216,21 +216,25 @@ def _top_p(held: Held, params: SamplingParams, profile: Profile, arithmetic: Ari
     p = params.top_p
     if p >= 1:
         return held
-    before = Preceding(held, profile.topp_ties)
-    least, most, relative = _mass(held, before, arithmetic)
-    slack = arithmetic.unit * (1 - p) if p < 0.5 else 0.0
-    top = most + relative * np.maximum(most, 1 - most) + slack
-    bottom = least - relative * np.maximum(least, 1 - least) - slack
+    mass = preceding_mass(held, profile.topp_ties, arithmetic)
+    slack = arithmetic.unit * (1 - p) if p < 0.5 else 0.0  # the rounding of 1 - p
     reaches = np.less_equal if profile.topp_exact == "one_more" else np.less
-    return held.kept(reaches(top, p) | (most == 0), reaches(bottom, p) | (least == 0))
+    must, may = reaches(mass.hi + slack, p), reaches(mass.lo - slack, p)
+    return held.kept(must | (mass.hi == 0), may | (mass.lo == 0))  # TOPP05
+
+
+def preceding_mass(held: Held, ties: str, arithmetic: Arithmetic) -> Interval:
+    """The mass `[V]` that precedes each token as a sampler may compute it, exactly 0 where nothing does."""
+    least, most, relative = _mass(held, Preceding(held, ties), arithmetic)
+    top = most + relative * np.maximum(most, 1 - most)
+    bottom = least - relative * np.maximum(least, 1 - least)
+    return Interval(np.where(least == 0, 0.0, bottom), np.where(most == 0, 0.0, top))
 
 
 def _mass(held: Held, before: "Preceding", arithmetic: Arithmetic) -> tuple[Rows, Rows, float]:
-    """The least and the most mass `[V]` that precedes each token, and the relative error of the sums."""
+    """The least and the most exact mass `[V]` that precedes each token, and the relative error of the sums."""
     alive = int(held.may.sum())
-    if (
-        _is_flat(held) and alive.bit_count() == 1
-    ):  # equal weights 1, a power of two of them: all exact
+    if _is_flat(held) and alive.bit_count() == 1:  # weights 1, a power of two of them: exact
         lo = hi = held.may.astype(np.float64)
         relative = 0.0
     else:
@@ -265,7 +269,9 @@ class Above:
     def __init__(self, keys: Rows, queries: Rows, equal: bool = False) -> None:
         self.order = np.argsort(-keys)
         side: Literal["left", "right"] = "right" if equal else "left"
-        self.place = np.searchsorted(-keys[self.order], -queries, side=side)
+        self.place = np.empty(keys.size, dtype=np.int64)
+        ranked = -queries[self.order]  # nearly sorted, which searchsorted likes
+        self.place[self.order] = np.searchsorted(-keys[self.order], ranked, side=side)
 
     def sum(self, weights: Rows) -> Rows:
         """The sums `[V]`."""
