@@ -47,7 +47,8 @@ def known_law(cells: int, draws: int) -> tuple[float, Found]:
     mixture = Mixture(law, PRIORS)
 
     def found(effect: float, rng: np.random.Generator) -> bool:
-        return mixture.log_e(rng.multinomial(draws, tilted(law, effect))) >= limit
+        counts = rng.multinomial(draws, tilted(law, effect))
+        return bool(mixture.log_es(counts)[0] >= limit)
 
     return power.known_law_effect(cells, draws, RUN_ALPHA), found
 

@@ -7,7 +7,7 @@ Signatures that other code may rely on::
     LikelihoodRatio(probs, alternatives).observe(ids) -> log_e
     each: .log_e, .draws, .evidence() -> {name: log_e}, .strongest() -> name, .merge(other)
     log_mean_e(log_es, weights=None) -> log_e         (several tests, any dependence)
-    Mixture(masses, priors).log_e(counts) -> log_e    (counts of cells of known masses)
+    Mixture(masses, priors).log_es(counts) -> log_e   (counts of cells of known masses)
 
 An e-process starts at 1 and, under the null, its expectation at any stopping time is at most 1. By
 Ville's inequality it ever reaches ``1 / alpha`` with probability at most ``alpha``: one may look
@@ -86,11 +86,13 @@ def log_mean_e(log_es: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> f
 
 
 class Mixture:
-    """Likelihood ratios of Dirichlet-mixture multinomials to one multinomial law over cells.
+    """Likelihood ratios of Dirichlet-mixture multinomials to a multinomial law, by partition.
 
     Args:
-        masses: float64 [cells], the null's cell probabilities; cells of mass 0 are left out.
+        masses: float64 [cells], the null's cell probabilities, one partition after the other;
+            cells of mass 0 are left out.
         priors: mixing laws over multinomials; all are averaged.
+        sizes: number of cells of each partition; one partition by default.
 
     Each ratio is the product of ``predictive / mass`` over the draws in any order, hence a
     martingale under the null. The dense mixture lets all cells move; the sparse one averages over
@@ -98,45 +100,59 @@ class Mixture:
     a price for every cell.
     """
 
-    def __init__(self, masses: npt.ArrayLike, priors: Sequence[Prior]) -> None:
+    def __init__(
+        self, masses: npt.ArrayLike, priors: Sequence[Prior], sizes: Sequence[int] | None = None
+    ) -> None:
         given = np.asarray(masses, dtype=np.float64)
-        self.cells = len(given)
         self.possible = np.flatnonzero(given)
         self.masses = given[self.possible]
+        edges = np.cumsum([0, *(sizes or [len(given)])])
+        self.starts = np.searchsorted(self.possible, edges[:-1])
+        self.sizes = np.diff([*self.starts, len(self.possible)])
         self.totals = np.array([[prior.concentration] for prior in priors])
-        self.parameters = np.stack([prior.parameters(self.masses) for prior in priors])
+        parts = np.split(self.masses, self.starts[1:])
+        self.parameters = np.array(
+            [np.concatenate([prior.parameters(part) for part in parts]) for prior in priors]
+        )
         tiny = np.finfo(np.float64).tiny
         self.other_parameters = np.maximum(self.totals - self.parameters, tiny)
         self.log_gammas = special.gammaln(self.parameters)
+        self.other_log_gammas = special.gammaln(self.other_parameters)
         self.log_masses = np.log(self.masses)
         self.log_rests = np.log1p(-np.minimum(self.masses, 1 - np.finfo(np.float64).epsneg))
 
-    def log_e(self, counts: Counts) -> float:
-        """Natural log of the average e-value of the cell counts, int64 [cells]."""
-        dense = log_mean_e(self.dense(counts))
-        return dense if len(self.possible) <= 2 else log_mean_e([dense, self.sparse(counts)])
+    def log_es(self, counts: Counts) -> Floats:
+        """Natural log of the average e-value of the cell counts, float64 [partitions].
+
+        Args:
+            counts: int64 [cells]; every partition holds the same draws.
+        """
+        gains, norm, drawn = self._gains(counts)
+        dense = self._mean(np.add.reduceat(gains, self.starts, axis=1) - norm)
+        rest = int(drawn[: self.sizes[0]].sum()) - drawn
+        others = special.gammaln(self.other_parameters + rest) - self.other_log_gammas
+        by_cell = self._mean(gains + others - rest * self.log_rests - norm)
+        peak = np.maximum.reduceat(by_cell, self.starts)
+        scaled = np.exp(by_cell - np.repeat(peak, self.sizes))
+        sparse = peak + np.log(np.add.reduceat(scaled, self.starts) / self.sizes)
+        both = np.logaddexp(dense, sparse) - math.log(2)
+        return np.where(self.sizes > 2, both, dense)
 
     def dense(self, counts: Counts) -> Floats:
-        """Natural log of the ratio for each prior, float64 [priors]."""
-        seen = np.flatnonzero(counts[self.possible])
-        drawn = counts[self.possible[seen]]
-        gains = special.gammaln(self.parameters[:, seen] + drawn) - self.log_gammas[:, seen]
-        fitted = gains.sum(axis=1) - drawn @ self.log_masses[seen]
-        return np.asarray(fitted - self._log_rising(self.totals, drawn.sum(keepdims=True))[:, 0])
+        """Natural log of the dense mixture alone, float64 [partitions]."""
+        gains, norm, _ = self._gains(counts)
+        return self._mean(np.add.reduceat(gains, self.starts, axis=1) - norm)
 
-    def sparse(self, counts: Counts) -> float:
-        """Natural log of the ratio averaged over priors and over the one cell that moves."""
+    def _gains(self, counts: Counts) -> tuple[Floats, Floats, Counts]:
         drawn = counts[self.possible]
-        draws = drawn.sum(keepdims=True)
-        rest = draws - drawn
         own = special.gammaln(self.parameters + drawn) - self.log_gammas
-        others = self._log_rising(self.other_parameters, rest)
-        null = drawn * self.log_masses + rest * self.log_rests
-        return log_mean_e((own + others - self._log_rising(self.totals, draws) - null).ravel())
+        draws = drawn[: self.sizes[0]].sum()
+        norm = special.gammaln(self.totals + draws) - special.gammaln(self.totals)
+        return np.asarray(own - drawn * self.log_masses), np.asarray(norm), drawn
 
     @staticmethod
-    def _log_rising(parameters: Floats, counts: Counts) -> Floats:
-        return np.asarray(special.gammaln(parameters + counts) - special.gammaln(parameters))
+    def _mean(log_es: Floats) -> Floats:
+        return np.asarray(special.logsumexp(log_es, axis=0) - math.log(len(log_es)))
 
 
 class EProcess(ABC):
@@ -195,8 +211,11 @@ class KnownLaw(EProcess):
         law = as_law(probs, "probs")
         self.partitions = tuple(default_partitions(law) if partitions is None else partitions)
         self.possible = law > 0
-        self.mixtures = [Mixture(cell_masses(part, law), priors) for part in self.partitions]
-        self.counts = [np.zeros(mixture.cells, np.int64) for mixture in self.mixtures]
+        self.cells = Cells(self.partitions)
+        masses = [cell_masses(part, law) for part in self.partitions]
+        self.masses = np.concatenate([np.zeros(0), *masses])
+        self.mixture = Mixture(self.masses, priors, self.cells.sizes) if masses else None
+        self.counts = np.zeros(sum(self.cells.sizes), dtype=np.int64)
         self.impossible = 0
 
     def observe(self, ids: npt.ArrayLike) -> float:
@@ -204,17 +223,15 @@ class KnownLaw(EProcess):
         tokens, counts, outside = tally(ids, self.possible)
         self.impossible += outside
         self.draws += outside + int(counts.sum())
-        for total, part in zip(self.counts, self.partitions, strict=True):
-            total += cell_counts(part, tokens, counts, len(total))
+        self.counts += self.cells.count(tokens, counts)
         return self.log_e
 
     def evidence(self) -> dict[str, float]:
         """Natural log of the e-value on each partition."""
         if self.impossible:
             return {"support": math.inf}
-        pairs = zip(self.mixtures, self.counts, strict=True)
-        log_es = [mixture.log_e(counts) for mixture, counts in pairs]
-        return dict(zip([part.name for part in self.partitions], log_es, strict=True))
+        log_es = self.mixture.log_es(self.counts).tolist() if self.mixture else []
+        return dict(zip(self.cells.names, log_es, strict=True))
 
     def weights(self) -> Sequence[float]:
         """Weights of the partitions."""
@@ -226,13 +243,10 @@ class KnownLaw(EProcess):
             raise ValueError("merge: the other shard tests another law or other partitions")
         self.impossible += other.impossible
         self.draws += other.draws
-        for mine, theirs in zip(self.counts, other.counts, strict=True):
-            mine += theirs
+        self.counts += other.counts
 
     def _tests_the_law_of(self, other: Self) -> bool:
-        names = [[part.name for part in shard.partitions] for shard in (self, other)]
-        parameters = [[mix.parameters for mix in shard.mixtures] for shard in (self, other)]
-        same = names[0] == names[1] and all(map(np.array_equal, *parameters))
+        same = self.cells.names == other.cells.names and np.array_equal(self.masses, other.masses)
         return same and np.array_equal(self.possible, other.possible)
 
 
@@ -253,13 +267,13 @@ class TwoSample(EProcess):
     def __init__(self, partitions: Sequence[Partition], priors: Sequence[Prior] = PRIORS) -> None:
         if not partitions:
             raise ValueError("partitions: at least one is needed, none was given")
-        sizes = [part.size for part in partitions]
         self.partitions = tuple(partitions)
+        self.cells = Cells(self.partitions)
         self.priors = tuple(priors)
         self.strengths = np.array([prior.concentration for prior in priors])[:, None, None]
         self.everything = np.ones(len(self.partitions[0].cells), dtype=np.bool_)
-        self.counts = [np.zeros((2, size), dtype=np.int64) for size in sizes]
-        self.log_es = np.zeros((len(self.partitions), len(self.priors)))
+        self.counts = np.zeros((2, sum(self.cells.sizes)), dtype=np.int64)
+        self.log_es = np.zeros((len(self.priors), len(self.partitions)))
 
     def observe(self, reference_ids: npt.ArrayLike, ids: npt.ArrayLike) -> float:
         """Add ids of the reference and of the sampler under test; return the log e-value.
@@ -277,8 +291,8 @@ class TwoSample(EProcess):
 
     def evidence(self) -> dict[str, float]:
         """Natural log of the e-value on each partition."""
-        log_es = [log_mean_e(row) for row in self.log_es]
-        return dict(zip([part.name for part in self.partitions], log_es, strict=True))
+        log_es = special.logsumexp(self.log_es, axis=0) - math.log(len(self.priors))
+        return dict(zip(self.cells.names, log_es.tolist(), strict=True))
 
     def weights(self) -> Sequence[float]:
         """Weights of the partitions."""
@@ -286,24 +300,22 @@ class TwoSample(EProcess):
 
     def merge(self, other: Self) -> None:
         """Multiply in the e-values of another shard, and add its counts for later estimates."""
-        names = [[part.name for part in shard.partitions] for shard in (self, other)]
-        shapes = [[count.shape for count in shard.counts] for shard in (self, other)]
-        if names[0] != names[1] or shapes[0] != shapes[1] or self.priors != other.priors:
+        same = self.cells.names == other.cells.names and self.cells.sizes == other.cells.sizes
+        if not same or self.priors != other.priors:
             raise ValueError("merge: the other shard has other partitions or priors")
         self.log_es += other.log_es
         self.draws += other.draws
-        for mine, theirs in zip(self.counts, other.counts, strict=True):
-            mine += theirs
+        self.counts += other.counts
 
     def _observe_block(self, samples: Sequence[npt.NDArray[np.int64]]) -> None:
         tallies = [tally(sample, self.everything) for sample in samples]
         if any(outside for _, _, outside in tallies):
             raise ValueError(f"ids: all must lie in [0, {len(self.everything)})")
-        for row, total, part in zip(self.log_es, self.counts, self.partitions, strict=True):
-            sizes = total.shape[1]
-            fresh = np.stack([cell_counts(part, t, k, sizes) for t, k, _ in tallies])
-            row += _block_log_e(total, fresh, self.strengths)
-            total += fresh
+        fresh = np.stack([self.cells.count(tokens, counts) for tokens, counts, _ in tallies])
+        sizes = np.array([counts.sum() for _, counts, _ in tallies])
+        gains = block_log_es(self.counts, fresh, sizes, self.strengths, self.cells.size_of_cell)
+        self.log_es += np.add.reduceat(gains, self.cells.starts, axis=1)
+        self.counts += fresh
 
 
 class LikelihoodRatio(EProcess):
@@ -391,10 +403,30 @@ def tally(ids: npt.ArrayLike, possible: npt.NDArray[np.bool_]) -> tuple[Counts, 
     return tokens, kept, drawn.size - int(kept.sum())
 
 
-def cell_counts(partition: Partition, tokens: Counts, counts: Counts, size: int) -> Counts:
-    """Counts by cell, int64 [size], from the counts of distinct tokens."""
-    cells = partition.cells[tokens]
-    return np.bincount(cells, weights=counts, minlength=size).astype(np.int64)
+class Cells:
+    """Cells of several partitions, one partition after the other.
+
+    Attributes:
+        names: of the partitions.
+        sizes: number of cells of each.
+        starts: first cell of each, int64 [partitions].
+        size_of_cell: int64 [cells], the size of the partition that each cell belongs to.
+    """
+
+    def __init__(self, partitions: Sequence[Partition]) -> None:
+        self.partitions = partitions
+        self.names = [part.name for part in partitions]
+        self.sizes = [part.size for part in partitions]
+        self.starts = np.cumsum([0, *self.sizes[:-1]])
+        self.size_of_cell = np.repeat(self.sizes, self.sizes)
+
+    def count(self, tokens: Counts, counts: Counts) -> Counts:
+        """Counts by cell, int64 [cells], from the counts of distinct tokens."""
+        parts = [
+            np.bincount(part.cells[tokens], weights=counts, minlength=size).astype(np.int64)
+            for part, size in zip(self.partitions, self.sizes, strict=True)
+        ]
+        return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
 
 
 def cell_masses(partition: Partition, law: Floats) -> Floats:
@@ -422,16 +454,20 @@ def _portion(sample: npt.NDArray[np.int64], start: float, stop: float) -> npt.ND
     return sample[round(start * len(sample)) : round(stop * len(sample))]
 
 
-def _block_log_e(seen: Counts, fresh: Counts, strengths: Floats) -> Floats:
-    drawn = np.flatnonzero(fresh.any(axis=0))
-    pooled = _pooled(seen, drawn)
-    totals = seen.sum(axis=1, keepdims=True)
-    laws = (seen[:, drawn] + strengths * pooled) / (totals + strengths)
-    sizes = fresh.sum(axis=1)
+def block_log_es(
+    seen: Counts, fresh: Counts, sizes: Counts, strengths: Floats, size_of_cell: Counts
+) -> Floats:
+    """Log e-value that each cell adds for a block of two samples, float64 [priors, cells].
+
+    Args:
+        seen: int64 [2, cells], counts of earlier blocks.
+        fresh: int64 [2, cells], counts of this block.
+        sizes: int64 [2], draws of this block.
+        strengths: float64 [priors, 1, 1], weight of the pooled estimate, in draws.
+        size_of_cell: int64 [cells], cells of the partition of each cell.
+    """
+    draws = seen[:, : size_of_cell[0]].sum(axis=1)
+    pooled = (seen.sum(axis=0) + 0.5) / (draws.sum() + 0.5 * size_of_cell)
+    laws = (seen + strengths * pooled) / (draws[:, None] + strengths)
     common = (sizes[:, None] * laws).sum(axis=1, keepdims=True) / sizes.sum()
-    return np.asarray((fresh[:, drawn] * np.log(laws / common)).sum(axis=(1, 2)))
-
-
-def _pooled(seen: Counts, drawn: npt.NDArray[np.intp]) -> Floats:
-    cells = seen.shape[1]
-    return np.asarray((seen[:, drawn].sum(axis=0) + 0.5) / (seen.sum() + 0.5 * cells))
+    return np.asarray((fresh * np.log(laws / common)).sum(axis=1))

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+Floats = npt.NDArray[np.float64]
+Order = npt.NDArray[np.intp]
+
 RANK_CELLS = (4, 8, 16)
 MODULI = (2, 32, 128)
 BLOCK_SIZES = (16, 256)
@@ -48,46 +51,54 @@ def default_partitions(probs: npt.ArrayLike) -> tuple[Partition, ...]:
             other than the ones under test serves as well.
     """
     law = np.asarray(probs, dtype=np.float64)
-    vocab = len(law)
-    made = [mass_rank(law, cells) for cells in RANK_CELLS]
-    made += [mass_octave(law), head_identity(law), *tail_cuts(law)]
+    vocab, order = len(law), descending(law)
+    made = [mass_rank(law, cells, order) for cells in RANK_CELLS]
+    made += [mass_octave(law, order), head_identity(law, HEAD, order), *tail_cuts(law, order)]
     made += [id_modulo(vocab, modulus) for modulus in MODULI]
     made += [id_block(vocab, size) for size in BLOCK_SIZES]
     made.append(id_slice(vocab, SLICES))
     return _distinct(made, law > 0)
 
 
-def mass_rank(probs: npt.NDArray[np.float64], cells: int) -> Partition:
+def descending(probs: Floats) -> Order:
+    """Ids from the likeliest to the least likely, equal ones by id; int64 [vocab].
+
+    The partitions by mass take it as ``order`` to save sorting again.
+    """
+    return np.argsort(-probs, kind="stable")
+
+
+def mass_rank(probs: Floats, cells: int, order: Order | None = None) -> Partition:
     """Tokens in order of probability, cut into ``cells`` groups of equal mass."""
-    order = np.argsort(-probs, kind="stable")
+    order = descending(probs) if order is None else order
     ranked = probs[order]
     middle = (np.cumsum(ranked) - ranked / 2) / ranked.sum()
     return Partition(f"mass rank {cells}", _scatter(order, (middle * cells).astype(np.int32)))
 
 
-def mass_octave(probs: npt.NDArray[np.float64]) -> Partition:
+def mass_octave(probs: Floats, order: Order | None = None) -> Partition:
     """Tokens by the mass of the tail that ends with them, in powers of two (at most `OCTAVES`)."""
-    order = np.argsort(probs, kind="stable")
-    tail = np.cumsum(probs[order]) / probs.sum()
+    ascending = (descending(probs) if order is None else order)[::-1]
+    tail = np.cumsum(probs[ascending]) / probs.sum()
     octave = -np.log2(np.maximum(tail, 2.0**-OCTAVES))
-    return Partition("mass octave", _scatter(order, np.clip(octave, 0, OCTAVES - 1)))
+    return Partition("mass octave", _scatter(ascending, np.clip(octave, 0, OCTAVES - 1)))
 
 
-def tail_cuts(probs: npt.NDArray[np.float64]) -> list[Partition]:
+def tail_cuts(probs: Floats, order: Order | None = None) -> list[Partition]:
     """Two cells each: the least likely tokens of total mass at most ``2**-k``, and the others.
 
     The cuts ``k = 1..TAIL_CUTS`` share the weight of one partition.
     """
-    octave = mass_octave(probs).cells
+    octave = mass_octave(probs, order).cells
     return [
         Partition(f"tail 2^-{k}", (octave >= k).astype(np.int32), 1 / TAIL_CUTS)
         for k in range(1, TAIL_CUTS + 1)
     ]
 
 
-def head_identity(probs: npt.NDArray[np.float64], head: int = HEAD) -> Partition:
+def head_identity(probs: Floats, head: int = HEAD, order: Order | None = None) -> Partition:
     """Each of the ``head`` likeliest tokens alone, all others together."""
-    order = np.argsort(-probs, kind="stable")
+    order = descending(probs) if order is None else order
     return Partition("head identity", _scatter(order, np.minimum(np.arange(len(probs)), head)))
 
 
@@ -106,9 +117,7 @@ def id_slice(vocab: int, slices: int) -> Partition:
     return Partition(f"id slice {slices}", (np.arange(vocab) * slices // vocab).astype(np.int32))
 
 
-def _scatter(
-    order: npt.NDArray[np.intp], ranked_cells: npt.NDArray[np.generic]
-) -> npt.NDArray[np.int32]:
+def _scatter(order: Order, ranked_cells: npt.NDArray[np.generic]) -> npt.NDArray[np.int32]:
     cells = np.empty(len(order), dtype=np.int32)
     cells[order] = ranked_cells
     return cells

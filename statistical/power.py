@@ -109,8 +109,8 @@ def tail_effect(
     mixture = Mixture([1 - rate, rate], PRIORS)
 
     def surplus(hits: int) -> float:
-        log_e = mixture.log_e(np.array([draws - hits, hits]))
-        return log_e - math.log(len(SOURCES) + 1) + math.log(alpha)
+        log_e = mixture.log_es(np.array([draws - hits, hits]))
+        return float(log_e[0]) - math.log(len(SOURCES) + 1) + math.log(alpha)
 
     most = bisect.bisect_left(range(int(draws * rate)), 0.0, key=lambda hits: -surplus(hits)) - 1
     if most < 0:

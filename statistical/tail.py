@@ -147,4 +147,4 @@ class TailTest(EProcess):
 
     def _log_mixture_e(self, gap: float) -> float:
         rate = hit_probability(EXACT, gap, self.tail_tokens)
-        return Mixture([1 - rate, rate], PRIORS).log_e(self.counts[gap])
+        return float(Mixture([1 - rate, rate], PRIORS).log_es(self.counts[gap])[0])

@@ -64,6 +64,14 @@ def test_null_p_values_are_uniform(test):
     assert stats.kstest(p_values, "uniform").pvalue > 1e-4
 
 
+def test_g_test_holds_with_small_cells():
+    """With 1,500 cells near the pooling limit the null p-values of G are still not all small."""
+    law = skewed_law(3_000)
+    tables = np.random.default_rng(SEED).multinomial(10_000, law, size=200)
+    p_values = [chisquare.g_test(counts, law).p_value for counts in tables]
+    assert abs(np.mean(p_values) - 0.5) < 5 / np.sqrt(12 * len(p_values))
+
+
 @pytest.mark.parametrize("test", [chisquare.goodness_of_fit, chisquare.g_test])
 def test_lost_tail_is_found(test):
     """A sampler that never draws the least likely third of the ids fails at 1e-6."""

@@ -53,10 +53,21 @@ def test_expected_e_value_is_one(masses):
     mixture, cells = Mixture(masses, PRIORS), len(masses)
     total = 0.0
     for drawn in np.ndindex(*[cells] * 4):
-        log_e = mixture.log_e(np.bincount(drawn, minlength=cells))
+        log_e = mixture.log_es(np.bincount(drawn, minlength=cells))[0]
         total += np.prod(np.array(masses)[list(drawn)]) * np.exp(log_e)
     scale = special.gammaln(max(prior.concentration for prior in PRIORS))
     assert abs(total - 1) < 8 * scale * np.finfo(float).eps
+
+
+def test_partitions_are_tested_side_by_side():
+    """Two partitions in one mixture have the e-values that each has alone."""
+    masses, counts = [[0.2, 0.3, 0.5], [0.4, 0.0, 0.6, 0.0]], [[3, 1, 6], [2, 0, 8, 0]]
+    both = Mixture(np.concatenate(masses), PRIORS, [3, 4]).log_es(np.concatenate(counts))
+    alone = [
+        Mixture(mass, PRIORS).log_es(np.array(count))[0]
+        for mass, count in zip(masses, counts, strict=True)
+    ]
+    assert both.tolist() == alone
 
 
 def test_null_crosses_no_more_often_than_alpha():
@@ -173,8 +184,10 @@ def test_two_sample_expectation_is_at_most_one():
         total = 0.0
         for a, b, c in np.ndindex(3, 3, 3):
             fresh = np.stack([np.bincount([a, b], minlength=3), np.bincount([c], minlength=3)])
-            strengths = np.array([[[4.0]]])
-            factor = np.exp(eprocess._block_log_e(seen, fresh, strengths)[0])
+            gains = eprocess.block_log_es(
+                seen, fresh, np.array([2, 1]), np.array([[[4.0]]]), np.array([3, 3, 3])
+            )
+            factor = np.exp(gains.sum())
             total += law[a] * law[b] * law[c] * factor
         assert total <= 1 + 27 * 8 * np.finfo(float).eps
 

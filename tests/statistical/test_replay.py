@@ -131,6 +131,12 @@ def test_inverse_cdf_never_explains_an_impossible_token():
     assert (got.margin[0], got.outcome[0]) == (np.inf, replay.MISMATCH)
 
 
+def test_uniform_on_an_edge_wants_the_next_token():
+    """A token is wanted while its cumulative probability exceeds u: at u = 1/2 the second half."""
+    got = replay.inverse_cdf([0.5, 0.5], [0.5, 0.25], [1, 0], 0.0)
+    assert got.wanted.tolist() == [1, 0]
+
+
 def test_uniform_of_one_stays_in_the_support():
     """u = 1 wants the last possible token."""
     assert replay.inverse_cdf([0.5, 0.5, 0.0], [1.0], [1], 0.0).outcome[0] == replay.AGREE
@@ -149,6 +155,15 @@ def test_chunks_do_not_change_the_outcome(monkeypatch):
     monkeypatch.setattr(replay, "CHUNK_ELEMENTS", 1)
     in_chunks = replay.exponential_race(LOGITS, noise, ids, FLOAT32_BOUND)
     assert (at_once.margin == in_chunks.margin).all()
+
+
+def test_chunks_take_their_own_rows_and_bounds(monkeypatch):
+    """In chunks of one draw each draw keeps its own row and its own bounds."""
+    monkeypatch.setattr(replay, "CHUNK_ELEMENTS", 1)
+    rows = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 0.0]])
+    bounds = np.array([[0.0, 0.0], [0.5, 0.5], [0.0, 0.0]])
+    got = replay.gumbel_max(rows, np.zeros((3, 2)), [1, 1, 1], bounds)
+    assert got.outcome.tolist() == [replay.AGREE, replay.ROUNDING, replay.MISMATCH]
 
 
 @pytest.mark.parametrize(
