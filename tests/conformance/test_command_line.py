@@ -1,0 +1,233 @@
+"""The command line: exit codes, one-line errors, lists and explanations."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command import aliquot
+
+BROKEN_BACKENDS = """
+import os
+import numpy as np
+from aliquot.conformance.adapters.oracle import DECLARED, OracleBackend
+from aliquot.contract.output import SamplerOutput
+
+class Changed(OracleBackend):
+    def sample(self, logits, batch):
+        right = super().sample(logits, batch)
+        return SamplerOutput(
+            sampled_token_ids=self.change(right.sampled_token_ids, batch), logprobs=right.logprobs
+        )
+
+class Int32(Changed):
+    def change(self, ids, batch):
+        return ids.astype(np.int32)
+
+class Flat(Changed):
+    def change(self, ids, batch):
+        return ids[:, 0]
+
+class TooLarge(Changed):
+    def change(self, ids, batch):
+        return ids + batch.vocab_size
+
+class Raises(Changed):
+    def change(self, ids, batch):
+        raise RuntimeError("device lost\\nsecond line")
+
+class Crashes(Changed):
+    def change(self, ids, batch):
+        os._exit(3)
+
+class ReturnsNone(OracleBackend):
+    def sample(self, logits, batch):
+        return None
+
+class CannotBeMade:
+    def __init__(self):
+        raise OSError("no device")
+
+class NoBackend:
+    pass
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A user's folder with a module of broken backends."""
+    (tmp_path / "broken.py").write_text(BROKEN_BACKENDS)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("backend", "said"),
+    [
+        ("nosuch", "no such backend; installed are fast, oracle"),
+        ("nomodule:Name", "No module named 'nomodule'"),
+        ("broken:Missing", "broken has no Missing"),
+        ("broken:CannotBeMade", "cannot be made: OSError: no device"),
+        ("broken:NoBackend", "without sample() and capabilities"),
+        ("fault:nosuch", "no such fault; allowed are order-topp-first"),
+    ],
+)
+def test_a_backend_that_cannot_be_loaded_is_one_line(folder: Path, backend: str, said: str) -> None:
+    """Wrong use ends with exit code 2 and one line that names the backend."""
+    ended = aliquot("run", "--backend", backend, "--tier", "smoke", cwd=folder)
+    lines = ended.said.strip().splitlines()
+    assert (ended.code, len(lines)) == (2, 1)
+    assert lines[0].startswith(f"aliquot: backend {backend}: ")
+    assert said in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "clause", "said"),
+    [
+        ("Int32", "IO07", "wanted sampled ids of dtype int64, got dtype int32"),
+        ("Flat", "IO06", "wanted sampled ids of shape [1, 1], got shape [1]"),
+        ("TooLarge", "IO08", "wanted sampled ids in [0, 4), got id 5"),
+        ("ReturnsNone", "IO06", "wanted a SamplerOutput, got a NoneType"),
+    ],
+)
+def test_an_answer_of_the_wrong_form_is_a_finding(
+    folder: Path, name: str, clause: str, said: str
+) -> None:
+    """A malformed answer names the clause of the form, whatever check met it."""
+    ended = aliquot("run", "--backend", f"broken:{name}", "-n", "0", "--only", "IO01", cwd=folder)
+    assert ended.code == 1
+    assert f"FAIL {clause} IO01_" in ended.out
+    assert said in ended.out
+    assert "Traceback" not in ended.said
+
+
+def test_a_backend_that_raises_is_an_error_with_its_message(folder: Path) -> None:
+    """An exception in sample is told in one line and ends with exit code 2."""
+    ended = aliquot("run", "--backend", "broken:Raises", "-n", "0", "--only", "TOPK04", cwd=folder)
+    assert ended.code == 2
+    assert "sample raised RuntimeError: device lost on one maximum" in ended.out
+    assert "second line" not in ended.said
+    assert "Traceback" not in ended.said
+
+
+def test_a_backend_that_ends_its_process_is_a_finding(folder: Path) -> None:
+    """The run goes on after a crash and names the case."""
+    ended = aliquot("run", "--backend", "broken:Crashes", "-n", "1", "--only", "TOPK04", cwd=folder)
+    assert ended.code == 1
+    assert "FAIL ERR18 TOPK04_k_of_one: the backend ended its process" in ended.out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("run", "--tier", "nosuch"),
+        ("run", "--seed", "-1"),
+        ("list", "nosuch"),
+        ("run", "--backend", "oracle", "--only", "NOSUCH01"),
+        ("explain", "nosuch.json"),
+        ("explain", "--row", "99"),
+        ("explain", "--corpus", "nosuch"),
+        ("explain", "--params", "[1]"),
+        ("explain", "--params", '{"nosuch": 1}'),
+        ("explain", "--top-p", "2"),
+        ("explain", "--accuracy", "nosuch"),
+        ("explain", "--html", "no/such/folder.html"),
+    ],
+)
+def test_wrong_use_ends_with_2_and_no_traceback(folder: Path, arguments: tuple[str, ...]) -> None:
+    """Every wrong argument is told, with exit code 2."""
+    ended = aliquot(*arguments, cwd=folder)
+    assert ended.code == 2
+    assert ended.err.strip()
+    assert "Traceback" not in ended.said
+
+
+def test_a_report_path_that_is_a_file_is_refused_before_the_run(folder: Path) -> None:
+    """Nothing is run and nothing is lost when the report cannot be written."""
+    ended = aliquot("run", "--backend", "oracle", "--report", "broken.py", cwd=folder)
+    assert (ended.code, ended.out) == (2, "")
+    assert "--report broken.py: is a file, allowed is a folder" in ended.err
+    assert (folder / "broken.py").read_text() == BROKEN_BACKENDS
+
+
+def test_the_same_seed_gives_the_same_results_whatever_the_workers(folder: Path) -> None:
+    """Two workers and none write the same bytes."""
+    for workers in ("0", "2"):
+        ended = aliquot(
+            "run", "--backend", "oracle", "--tier", "smoke", "--only", "DRAW01_the_law[", "-n", workers,
+            "--report", f"out{workers}", cwd=folder,
+        )  # fmt: skip
+        assert ended.code == 0
+    names = ("results.json", "index.html", "junit.xml", "summary.md")
+    assert all(
+        (folder / "out0" / name).read_bytes() == (folder / "out2" / name).read_bytes()
+        for name in names
+    )
+
+
+def test_another_seed_draws_other_tokens(folder: Path) -> None:
+    """The seed reaches the backend's noise and the oracle's."""
+    found = []
+    for seed in ("1", "2"):
+        aliquot(
+            "run", "--backend", "oracle", "--tier", "smoke", "--only", "DRAW01_the_law[three",
+            "-n", "0", "--seed", seed, "--report", seed, cwd=folder,
+        )  # fmt: skip
+        results = json.loads((folder / seed / "results.json").read_text())
+        found.append(results["checks"][0]["frequencies"]["drawn"])
+    assert found[0] != found[1]
+
+
+def test_the_reproduce_command_fails_in_the_same_way(folder: Path) -> None:
+    """A finding's command, as printed, ends red with the same reason."""
+    first = aliquot(
+        "run", "--backend", "fault:topp-edge-minus", "--tier", "smoke", "-n", "0",
+        "--only", "TOPP03", cwd=folder,
+    )  # fmt: skip
+    command = next(line for line in first.out.splitlines() if line.startswith("     aliquot "))
+    again = subprocess.run(
+        command.strip().replace("aliquot", f"{sys.executable} -m aliquot", 1),
+        shell=True, cwd=folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert again.returncode == 1
+    assert again.stdout.splitlines()[0] == first.out.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [("clauses", "TOPK02"), ("backends", "oracle"), ("faults", "order-topp-first")],
+)
+def test_lists(folder: Path, what: str, said: str) -> None:
+    """Clauses, backends and faults are listed."""
+    ended = aliquot("list", what, cwd=folder)
+    assert ended.code == 0
+    assert any(line.startswith(said) for line in ended.out.splitlines())
+
+
+def test_help_does_not_import_torch() -> None:
+    """The command line starts without torch, SciPy and matplotlib."""
+    code = (
+        "import sys; from aliquot.conformance import cli; "
+        "print([m for m in ('torch', 'scipy', 'matplotlib') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_explain_shows_what_each_step_removed(folder: Path) -> None:
+    """A witness in a file: k = 2 leaves two tokens and p = .5 one of them."""
+    case = {"logits": [0.0, 1.0, 2.0, 3.0], "params": {"top_k": 2}, "output_token_ids": [1]}
+    (folder / "case.json").write_text(json.dumps(case))
+    ended = aliquot("explain", "case.json", "--top-p", "0.5", "--html", "page.html", cwd=folder)
+    rows = {line.split()[0]: line.split()[1:5] for line in ended.out.splitlines()[1:]}
+    assert ended.code == 0
+    assert rows["top_k"] == ["2", "0.8808", "2", "-"]
+    assert rows["top_p"] == ["1", "0.7311", "1", "-"]
+    assert "removed 2 with" in (folder / "page.html").read_text()
+
+
+def test_explain_on_a_real_row(folder: Path) -> None:
+    """A packaged row is explained with its own history."""
+    ended = aliquot("explain", "--row", "4", "--repetition-penalty", "2", cwd=folder)
+    penalties = next(line for line in ended.out.splitlines() if line.startswith("penalties"))
+    assert penalties.split()[:5] == ["penalties", "49,152", "1.0000", "-", "5"]
