@@ -10,6 +10,7 @@ import platform
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,23 +21,35 @@ from torch import Tensor
 
 from aliquot.contract.batch import Batch
 
+FLOOR = "one read"
 
-def milliseconds(step: Step, logits: Tensor, buffer: Tensor) -> float:
-    """One call on a fresh copy of the logits; the copy is not timed."""
-    buffer.copy_(logits)
-    begin = time.perf_counter()
-    step(buffer)
-    return (time.perf_counter() - begin) * 1e3
+# `cpu` counts the calling thread alone: for one thread on a machine that is not quiet.
+CLOCKS = {"wall": time.perf_counter, "cpu": time.thread_time}
 
 
-def interleaved(steps: dict[str, Step], logits: Tensor, repeats: int) -> dict[str, list[float]]:
-    """Times of each step, the steps taking turns; the first round warms up and is dropped."""
-    buffer = torch.empty_like(logits)
-    rounds = [
-        {name: milliseconds(step, logits, buffer) for name, step in steps.items()}
-        for _ in range(repeats + 1)
-    ]
-    return {name: [times[name] for times in rounds[1:]] for name in steps}
+@dataclass(frozen=True)
+class Timing:
+    """How to time: the clock and the number of rounds."""
+
+    clock: str
+    repeats: int
+
+    def milliseconds(self, step: Step, logits: Tensor, buffer: Tensor) -> float:
+        """One call on a fresh copy of the logits; the copy is not timed."""
+        now = CLOCKS[self.clock]
+        buffer.copy_(logits)
+        begin = now()
+        step(buffer)
+        return (now() - begin) * 1e3
+
+    def interleaved(self, steps: dict[str, Step], logits: Tensor) -> dict[str, list[float]]:
+        """Times of each step, the steps taking turns; the first round warms up and is dropped."""
+        buffer = torch.empty_like(logits)
+        rounds = [
+            {name: self.milliseconds(step, logits, buffer) for name, step in steps.items()}
+            for _ in range(self.repeats + 1)
+        ]
+        return {name: [times[name] for times in rounds[1:]] for name in steps}
 
 
 def steps_for(batch: Batch, makers: dict[str, Callable[[Batch], Step]]) -> dict[str, Step]:
@@ -64,12 +77,12 @@ def peak_memory(step: Step, logits: Tensor) -> float:
     return peak / logits.nbytes - 1
 
 
-def run_case(case: Case, data: Input, repeats: int, makers: dict[str, Any]) -> dict[str, Any]:
+def run_case(case: Case, data: Input, timing: Timing, makers: dict[str, Any]) -> dict[str, Any]:
     """Medians of one case on one input, with our peak memory."""
     batch = batch_for(case, *data.logits.shape)
     steps = steps_for(batch, makers)
-    times = interleaved(steps, data.logits, repeats)
-    floor = interleaved({"amax": lambda x: x.amax(-1)}, data.logits, repeats)["amax"]
+    times = timing.interleaved({**steps, FLOOR: lambda x: x.amax(-1)}, data.logits)
+    floor = times.pop(FLOOR)
     medians = {name: statistics.median(values) for name, values in times.items()}
     return {
         "case": case.name,
@@ -81,10 +94,12 @@ def run_case(case: Case, data: Input, repeats: int, makers: dict[str, Any]) -> d
     }
 
 
-def environment() -> dict[str, Any]:
+def environment(timing: Timing) -> dict[str, Any]:
     """What the figures depend on."""
     return {
         "torch": torch.__version__,
+        "clock": timing.clock,
+        "rounds": timing.repeats,
         "threads": torch.get_num_threads(),
         "machine": platform.machine(),
         "cores": os.cpu_count(),
@@ -92,7 +107,7 @@ def environment() -> dict[str, Any]:
     }
 
 
-def growth(repeats: int) -> list[dict[str, Any]]:
+def growth(timing: Timing) -> list[dict[str, Any]]:
     """Our cost as n, V, k and p grow, one at a time from [32, 128256], k = 50, p = .9."""
     from sampler_cases import P
     from sampler_contenders import aliquot_step
@@ -106,7 +121,7 @@ def growth(repeats: int) -> list[dict[str, Any]]:
     for axis, value, rows, width, params in points:
         logits = normal_input(rows, width).logits
         step = aliquot_step(batch_for(Case("growth", (params,)), rows, width))
-        times = interleaved({"aliquot": step}, logits, repeats)["aliquot"]
+        times = timing.interleaved({"aliquot": step}, logits)["aliquot"]
         found.append({"axis": axis, "value": value, "median_ms": statistics.median(times)})
     return found
 
@@ -128,19 +143,22 @@ def main() -> None:
     parser.add_argument("--corpus", type=Path, default=Path("conformance/corpus"))
     parser.add_argument("--out", type=Path, default=Path("docs/benchmark"))
     parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--clock", choices=CLOCKS, default="wall")
     parser.add_argument("--only", default="", help="run the cases whose name contains this")
     parser.add_argument("--docs", action="store_true", help="write the table and the plots as well")
     options = parser.parse_args()
-    makers = contenders()
+    torch.set_num_threads(options.threads)
+    timing, makers = Timing(options.clock, options.repeats), contenders()
     results = []
     for data in (normal_input(), real_input(options.corpus)):
         for case in CASES:
             if options.only in case.name:
-                results.append(run_case(case, data, options.repeats, makers))
+                results.append(run_case(case, data, timing, makers))
                 show(results[-1])
-    report = {"environment": environment(), "results": results}
+    report = {"environment": environment(timing), "results": results}
     if options.docs:
-        report["growth"] = growth(options.repeats)
+        report["growth"] = growth(timing)
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "sampler.json").write_text(json.dumps(report, indent=1) + "\n")
     if options.docs:

@@ -158,3 +158,12 @@ def test_gumbel_race_replays():
         for p, u in zip((0.1, 0.2, 0.3, 0.4), noise[0].tolist(), strict=True)
     ]
     assert tokens(TENTHS, P(), sampler=sampler) == [scores.index(max(scores))]
+
+
+def test_row_drawn_again_keeps_its_own_noise():
+    """Beside a row that needs no second look, a row with 100 ties at the k-th uses its own uniform."""
+    rows = torch.full((2, 20_000), NEG)
+    rows[0, :2], rows[1, :100] = 0.0, 0.0
+    noise = torch.tensor([0.1, 0.895], dtype=torch.float64)
+    sampler = Sampler(noise_hook=lambda *_: noise)
+    assert tokens(rows, P(top_k=2), P(top_k=2), sampler=sampler) == [0, 89]

@@ -1,11 +1,16 @@
 """Supports of min-p, top-k and top-p, alone and together, in a small and in a large vocabulary."""
 
+import numpy as np
 import pytest
 import torch
-from fast_cases import NEG, WIDE, P, after_filters, logits_of, spread, support
+from fast_cases import NEG, WIDE, P, after_filters, batch_of, logits_of, spread, support
 
 from aliquot.contract.params import ParameterError
 from aliquot.contract.profile import Profile
+from aliquot.fast.blocks import Logits
+from aliquot.fast.cuts import Rows, _round_up, nucleus_cut
+from aliquot.fast.select import _crossing
+from aliquot.fast.state import BatchState
 
 TENTHS = logits_of([0.1, 0.2, 0.3, 0.4])
 TIED = torch.tensor([3.0, 2.0, 2.0, 1.0])
@@ -143,3 +148,46 @@ def test_off_values_of_k_refused_where_declared(k):
     """A profile in which off values are errors names the field and the value."""
     with pytest.raises(ParameterError, match=f"top_k is {k}"):
         support(TENTHS, P(top_k=k), profile=Profile(topk_off="error"))
+
+
+def test_mass_that_reaches_p_exactly_stops():
+    """With weights 4, 2, 2 of 8 and p = .5 the first stays alone, with one_more the tied pair too."""
+    weights = torch.tensor([[4.0, 2.0, 2.0]], dtype=torch.float64)
+    found = []
+    for choice in ("stop", "one_more"):
+        state = BatchState.of(batch_of([P(top_p=0.5)], 3))
+        rows = Rows(Logits(torch.zeros(1, 3)), state.plan.groups[0], Profile(topp_exact=choice))
+        edge = nucleus_cut(rows, torch.tensor([[3.0, 2.0, 2.0]]), weights, weights.sum(1))
+        found.append(edge.item())
+    assert found == [3.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("goal", "inclusive", "wanted"),
+    [(1.0, False, 0), (1.0, True, 1), (200.0, False, 199), (200.0, True, 200)],
+)
+def test_crossing_in_blocks(goal, inclusive, wanted):
+    """Among 300 unit weights the goal is crossed where counting says, past the first block as well."""
+    assert _crossing(np.ones(300), goal, inclusive) == wanted
+
+
+def test_min_p_threshold_is_rounded_upwards():
+    """A threshold between two float32 numbers becomes the larger one, an exact one stays."""
+    cut = torch.tensor([1 + 2.0**-30, 1.0, 1 - 2.0**-30], dtype=torch.float64)
+    assert _round_up(cut).tolist() == [1 + 2.0**-23, 1.0, 1.0]
+
+
+def test_mass_of_tokens_outside_the_candidates_counts():
+    """Of 1,000 nearly equal tokens p = .05 keeps the 50 largest."""
+    row = torch.full((WIDE,), NEG)
+    row[:1000] = torch.arange(1000) * 1e-6
+    assert support(row, P(top_p=0.05)) == list(range(950, 1000))
+
+
+def test_misleading_sample():
+    """Where every 32nd token hides most of the mass, the nucleus is still whole."""
+    row = torch.zeros(WIDE)
+    row[::32] = NEG
+    row[1::2] = torch.where(row[1::2] > NEG, 0.01, NEG)
+    row[0] = 8.0
+    assert len(support(row, P(top_p=0.9))) == 1 + WIDE - WIDE // 32
