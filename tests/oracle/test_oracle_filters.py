@@ -188,3 +188,16 @@ def test_variants_are_lists():
     assert [s.name for s in pipeline.removed(moved, "min_p")][:2] == ["top_k", "grammar"]
     with pytest.raises(KeyError, match="step 'topp' is unknown"):
         pipeline.moved(steps, "topp")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_TOPP07_joint_is_the_intersection(seed):
+    """Joint filtering keeps what the nucleus of the whole law and top-k both keep."""
+    rng = np.random.default_rng(seed)
+    row, k, p = (
+        rng.integers(0, 6, size=12) / 2,
+        int(rng.integers(1, 12)),
+        float(rng.uniform(0.1, 0.95)),
+    )
+    both = set(kept(row, top_k=k)) & set(kept(row, top_p=p))
+    assert kept(row, Profile(filter_order="joint"), top_k=k, top_p=p) == sorted(both)
