@@ -82,6 +82,8 @@ class Case:
 
     def witness(self, row: int, tokens: Iterable[int] = ()) -> dict[str, Any]:
         """Row `row` as JSON values: whole when small, else the logits of `tokens`."""
+        if not self.requests:
+            return {"case": self.name, "rows": 0}
         request = self.requests[row]
         shown: dict[str, Any] = {"case": self.name, "row": row, "dtype": self.dtype}
         if self.vocab_size <= SHOWN_WHOLE:

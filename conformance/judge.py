@@ -101,7 +101,10 @@ class Judge:
         """The backend's answer to a case, its form checked."""
         if logits is None:
             logits = arrays.logits_for(case, self.session.capabilities)
-        output = self.call(case, logits)
+        return self.read(self.call(case, logits), case)
+
+    def read(self, output: Any, case: Case) -> Answer:
+        """A backend's output in NumPy; a wrong form ends the check as FAIL of the clause it breaks."""
         try:
             return arrays.read(output, case, self.session.capabilities)
         except FormError as error:
@@ -301,7 +304,7 @@ class Judge:
             self.fail(case, bad, "an id or a mark for the bad row alone", one_line(error))
         except Exception as error:
             self.fail(case, bad, "a defined result", one_line(error))
-        ids = arrays.read(output, case, self.session.capabilities).ids
+        ids = self.read(output, case).ids
         good = [r for r in range(len(case.requests)) if r != bad]
         expected = self.expect(case.only(good))
         for place, r in enumerate(good):

@@ -1,0 +1,121 @@
+"""A batch of requests with their logits, small and full of ties: what one step of a processor sees."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from hypothesis import strategies as st
+from torch import Tensor
+
+from aliquot.conformance.processor_check.compare import plain
+from aliquot.conformance.processor_check.params import as_json
+from aliquot.conformance.processor_check.subject import Subject, apply
+from aliquot.contract.batch import Request
+from aliquot.fast.processors.interface import RequestParams
+
+LEVELS = (0.0, 1.0, -1.0, 2.0, 3.0, 5.0, -5.0, 0.5, 30.0, -30.0, 10000.0, -torch.inf)
+RESTS = (0.0, -1.0, -10.0, -torch.inf)
+TEMPERATURES = (1.0, 0.25, 2.0, 0.0)
+MOST_ROWS = 3
+
+
+@dataclass(frozen=True)
+class Row:
+    """One request and its logits: `values` for the tokens that may matter, `rest` for all others."""
+
+    kind: int
+    temperature: float
+    prompt: tuple[int, ...]
+    output: tuple[int, ...]
+    values: tuple[float, ...]
+    rest: float
+
+    def request(self, subject: Subject) -> Request:
+        """The request, with a running list of its own."""
+        return Request(
+            id="",
+            params=self.params(subject),
+            prompt_token_ids=self.prompt,
+            output_token_ids=list(self.output),
+        )
+
+    def params(self, subject: Subject) -> RequestParams:
+        """The parameters of its kind at its temperature."""
+        return replace(subject.kinds[self.kind], temperature=self.temperature)
+
+    def logits(self, subject: Subject) -> Tensor:
+        """Its logits float32 `[V]`; divided by temperature where the processor would see them so (PLUG01)."""
+        row = torch.full((subject.vocab_size,), self.rest)
+        row[list(subject.tokens)] = torch.tensor(self.values)
+        scaled = subject.claims_invariance and self.temperature > 0
+        return row / self.temperature if scaled else row
+
+    def witness(self, subject: Subject) -> dict[str, Any]:
+        """The row as JSON values."""
+        logits = self.logits(subject).tolist()
+        other = self.logits(subject)[_other(subject)].item()
+        shown = {str(t): logits[t] for t in subject.tokens if logits[t] != other}
+        return {
+            "params": as_json(self.params(subject)),
+            "prompt": list(self.prompt),
+            "output": list(self.output),
+            "logits": {token: plain(value) for token, value in shown.items()},
+            "other_logits": plain(other),
+        }
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A batch of one step."""
+
+    rows: tuple[Row, ...]
+
+    def requests(self, subject: Subject) -> list[Request]:
+        """The requests by row."""
+        return [row.request(subject) for row in self.rows]
+
+    def logits(self, subject: Subject) -> Tensor:
+        """Their logits float32 `[n, V]`."""
+        return torch.stack([row.logits(subject) for row in self.rows])
+
+    def applied(self, subject: Subject) -> Tensor:
+        """What a fresh processor makes of them."""
+        return apply(subject.fresh(self.requests(subject)), self.logits(subject))
+
+    def witness(self, subject: Subject) -> dict[str, Any]:
+        """The batch as JSON values."""
+        return {f"row {r}": row.witness(subject) for r, row in enumerate(self.rows)}
+
+
+def batches(
+    subject: Subject, temperatures: Sequence[float] = TEMPERATURES
+) -> st.SearchStrategy[Rows]:
+    """Batches of one to three requests, the plain ones first."""
+    return st.lists(rows(subject, temperatures), min_size=1, max_size=MOST_ROWS).map(
+        lambda chosen: Rows(tuple(chosen))
+    )
+
+
+def rows(subject: Subject, temperatures: Sequence[float]) -> st.SearchStrategy[Row]:
+    """Rows with at least one token that is not masked."""
+    size = len(subject.tokens)
+    made = st.builds(
+        Row,
+        kind=st.integers(0, len(subject.kinds) - 1),
+        temperature=st.sampled_from(temperatures),
+        prompt=token_lists(subject),
+        output=token_lists(subject),
+        values=st.lists(st.sampled_from(LEVELS), min_size=size, max_size=size).map(tuple),
+        rest=st.sampled_from(RESTS),
+    )
+    return made.filter(lambda row: max(*row.values, row.rest) > -torch.inf)
+
+
+def token_lists(subject: Subject) -> st.SearchStrategy[tuple[int, ...]]:
+    """Up to four of the tokens that may matter."""
+    return st.lists(st.sampled_from(subject.tokens), max_size=4).map(tuple)
+
+
+def _other(subject: Subject) -> int:
+    return next(t for t in range(subject.vocab_size) if t not in subject.tokens)

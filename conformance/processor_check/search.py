@@ -1,0 +1,101 @@
+"""Searches for the smallest example on which a processor goes wrong, with Hypothesis."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Protocol, TypeVar
+
+from hypothesis import HealthCheck, Phase, find, settings
+from hypothesis.errors import HypothesisException, NoSuchExample
+from hypothesis.strategies import SearchStrategy
+
+from aliquot.conformance.processor_check.subject import ProcessorRaised, Subject
+
+EXAMPLES = 120
+"""Examples that a search tries before it gives up."""
+
+
+class Example(Protocol):
+    """Something that can be shown in a report."""
+
+    def witness(self, subject: Subject) -> dict[str, Any]:
+        """The example as JSON values."""
+
+
+Ex = TypeVar("Ex", bound=Example)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """What was wanted and what came; inside the rounding band it is not `decided`."""
+
+    wanted: str
+    got: str
+    effect: str | None = None
+    cause: str | None = None
+    decided: bool = True
+    witness: dict[str, Any] = field(default_factory=dict)
+
+
+Judge = Callable[[Ex], Difference | None]
+
+
+@dataclass
+class Search:
+    """What a search found: the fault of the smallest example, and whether rounding alone could explain another."""
+
+    fault: Difference | None = None
+    undecided: Difference | None = None
+
+
+def smallest(
+    subject: Subject, strategy: SearchStrategy[Ex], judge: Judge[Ex], examples: int = EXAMPLES
+) -> Search:
+    """Look for the smallest example that `judge` finds fault with; an exception of the processor is a fault."""
+    search = Search()
+
+    def wrong(example: Ex) -> bool:
+        difference = _judged(judge, example)
+        if difference is not None and not difference.decided:
+            search.undecided = difference
+        return difference is not None and difference.decided
+
+    options = settings(
+        max_examples=examples,
+        database=None,
+        deadline=None,
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+    )
+    try:
+        example = find(strategy, wrong, settings=options, random=Random(subject.seed))
+    except NoSuchExample:
+        return search
+    except HypothesisException:
+        search.fault = Difference(
+            wanted="the same result whenever a new instance gets the same calls",
+            got="results that differ from run to run",
+            cause="the processor keeps state outside its instance",
+        )
+        return search
+    found = _judged(judge, example)
+    if found is not None:
+        search.fault = _with_witness(found, example.witness(subject))
+    return search
+
+
+def _judged(judge: Judge[Ex], example: Ex) -> Difference | None:
+    try:
+        return judge(example)
+    except ProcessorRaised as error:
+        return Difference(wanted="no exception", got=str(error))
+
+
+def _with_witness(found: Difference, witness: dict[str, Any]) -> Difference:
+    return Difference(
+        wanted=found.wanted,
+        got=found.got,
+        effect=found.effect,
+        cause=found.cause,
+        witness=witness | found.witness,
+    )

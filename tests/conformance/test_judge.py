@@ -1,0 +1,262 @@
+"""The judge: verdicts on made-up backends, without pytest between."""
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from aliquot.conformance import arrays
+from aliquot.conformance.adapters.oracle import DECLARED, OracleBackend
+from aliquot.conformance.backend import Capabilities
+from aliquot.conformance.case import Case, row, stacked
+from aliquot.conformance.corpus.crafted import exact_mass_cases, normal
+from aliquot.conformance.judge import Concluded, Judge, Session
+from aliquot.conformance.tiers import TIERS
+from aliquot.contract.batch import Batch
+from aliquot.contract.output import Logprobs, SamplerOutput
+from aliquot.reports.results import CheckResult, Verdict
+
+Edit = Callable[[SamplerOutput, Batch], SamplerOutput]
+
+
+@dataclass
+class Edited(OracleBackend):
+    """The oracle with its answer edited."""
+
+    edit: Edit = lambda output, batch: output
+
+    def sample(self, logits: Any, batch: Batch) -> SamplerOutput:
+        """The oracle's answer, edited."""
+        return self.edit(super().sample(logits, batch), batch)
+
+
+def judged(
+    act: Callable[[Judge], None],
+    edit: Edit = lambda output, batch: output,
+    *,
+    clause: str = "TOPK01",
+    declared: Capabilities = DECLARED,
+    steps: Any = None,
+) -> CheckResult:
+    """The result of one check on the oracle with its answer edited."""
+    backend = Edited(steps=steps, capabilities=declared, edit=edit)
+    session = Session("edited", backend, TIERS["smoke"], 0)
+    judge = Judge(session, f"{clause}_check", (clause,), "title", "", alpha=1e-8)
+    with contextlib.suppress(Concluded):
+        act(judge)
+    return judge.result("group")
+
+
+def ids(change: Callable[[Any, Batch], Any]) -> Edit:
+    """An edit of the sampled ids alone."""
+    return lambda output, batch: replace(
+        output, sampled_token_ids=change(output.sampled_token_ids, batch)
+    )
+
+
+def reported(change: Callable[[Logprobs], dict[str, Any]]) -> Edit:
+    """An edit of the logprobs alone; `change` gives the fields to replace."""
+
+    def edit(output: SamplerOutput, batch: Batch) -> SamplerOutput:
+        if output.logprobs is None:
+            return output
+        return replace(output, logprobs=replace(output.logprobs, **change(output.logprobs)))
+
+    return edit
+
+
+FOUR = row("four", [3.0, 1.0, 2.0, 0.0], top_k=2)
+
+
+def test_a_right_answer_passes() -> None:
+    """The unedited oracle passes with its evidence named."""
+    result = judged(lambda judge: judge.filters(FOUR))
+    assert (result.verdict, result.evidence) == (Verdict.PASS, "exact, support")
+
+
+def test_a_check_that_compares_nothing_is_an_error() -> None:
+    """A check without evidence cannot pass."""
+    result = judged(lambda judge: None)
+    assert (result.verdict, result.reason) == (Verdict.ERROR, "the check compared nothing")
+
+
+def test_what_is_not_declared_is_unsupported() -> None:
+    """A missing parameter, dtype or mode ends the check with its name."""
+    declared = replace(DECLARED, parameters=frozenset({"temperature"}), dtypes=())
+    result = judged(lambda judge: judge.support(FOUR), declared=declared)
+    assert result.verdict is Verdict.UNSUPPORTED
+    assert result.reason == "not declared: top_k, dtype float32"
+
+
+def test_a_declared_freedom_diverges() -> None:
+    """A pass under a choice other than the canonical one is told as such."""
+    profile = replace(DECLARED.profile, topk_ties="lowest_ids")
+    declared = replace(DECLARED, profile=profile)
+    ties = row("ties", [2.0, 1.0, 1.0], top_k=2)
+    result = judged(lambda judge: judge.filters(ties), clause="TOPK02", declared=declared)
+    assert result.verdict is Verdict.DIVERGES
+    assert result.reason.startswith("as declared, topk_ties = lowest_ids: ")
+
+
+def test_a_freedom_that_is_not_declared_fails_and_is_named() -> None:
+    """Cutting ties by position without saying so is a finding, the freedom its likely cause."""
+    profile = replace(DECLARED.profile, topk_ties="lowest_ids")
+
+    @dataclass
+    class Undeclared(OracleBackend):
+        @property
+        def profile(self) -> Any:
+            return profile
+
+    session = Session("undeclared", Undeclared(), TIERS["smoke"], 0)
+    judge = Judge(session, "TOPK02_check", ("TOPK02",), "title", "", alpha=1e-8)
+    with pytest.raises(Concluded):
+        judge.filters(row("ties", [2.0, 1.0, 1.0], top_k=2))
+    finding = judge.result("group").finding
+    assert finding is not None
+    assert finding.likely_cause is not None
+    assert finding.likely_cause.endswith("ties at the k-th logit: lowest ids")
+    assert finding.blames == ("TOPK02",)
+
+
+def test_a_token_outside_the_support_is_found_with_its_share() -> None:
+    """One forbidden token in the draws is a finding."""
+
+    def third(sampled: Any, batch: Batch) -> Any:
+        sampled[0, 0] = 3
+        return sampled
+
+    result = judged(lambda judge: judge.support(FOUR), ids(third))
+    assert result.verdict is Verdict.FAIL
+    assert result.finding is not None
+    assert result.finding.wanted == "draws in {0, 2}"
+    assert result.finding.got == "id 3, drawn 1 times in 64"
+
+
+def test_a_biased_law_is_found() -> None:
+    """Moving a twentieth of the draws from token 0 to 1 is found, and the e-value gates."""
+    case = row("even", np.zeros(4))
+
+    def biased(sampled: Any, batch: Batch) -> Any:
+        chosen = sampled[:, 0]
+        chosen[::5][chosen[::5] == 0] = 1
+        return sampled
+
+    result = judged(lambda judge: judge.law(case), ids(biased), clause="DRAW01")
+    assert result.verdict is Verdict.FAIL
+    assert [s.gates for s in result.statistics] == [True, False, False]
+    assert result.statistics[0].log10_e is not None
+    assert result.statistics[0].log10_e > 8
+
+
+def test_an_unbiased_law_passes() -> None:
+    """The oracle's own draws pass and their frequencies are kept for the plot."""
+    case = row("seven", normal(7, 1))
+    result = judged(lambda judge: judge.law(case), clause="DRAW01")
+    assert result.verdict is Verdict.PASS
+    assert result.frequencies is not None
+    assert sum(result.frequencies.drawn) == TIERS["smoke"].law_draws
+
+
+def test_a_value_one_ulp_off_is_found_in_exact_arithmetic() -> None:
+    """A raw logit that is the neighbouring float32 number is a finding: raw logits are copies."""
+
+    def nudged(found: Logprobs) -> dict[str, Any]:
+        return {"values": np.nextafter(found.values, np.float32(9))}
+
+    result = judged(lambda judge: judge.raw(FOUR), reported(nudged), clause="LOGP04")
+    assert result.verdict is Verdict.FAIL
+    assert result.finding is not None
+    assert result.finding.wanted.startswith("raw_logits of token")
+
+
+def test_a_lost_token_is_found() -> None:
+    """A kept token that shows as -inf is a finding that names it."""
+
+    def lost(found: Logprobs) -> dict[str, Any]:
+        values = found.values.copy()
+        if values.shape[1] == 4:
+            values[:, 2] = -np.inf
+        return {"values": values}
+
+    result = judged(lambda judge: judge.processed(FOUR), reported(lost))
+    assert result.finding is not None
+    assert result.finding.got == "keeps 1: lost {2}, too many none"
+
+
+@pytest.mark.parametrize(
+    ("change", "wanted"),
+    [
+        (lambda f: {"ranks": f.ranks + 1}, "rank "),
+        (lambda f: {"token_ids": f.token_ids[:, [2, 1, 0]]}, "column 0 "),
+        (lambda f: {"values": f.values[:, [0, 2, 1]]}, "raw_logprobs of token"),
+        (lambda f: {"token_ids": f.token_ids[:, [0, 1, 1]]}, "different ids: 2"),
+    ],
+    ids=["rank", "sampled first", "values", "distinct"],
+)
+def test_reported_logprobs_are_judged(
+    change: Callable[[Logprobs], dict[str, Any]], wanted: str
+) -> None:
+    """A wrong rank, order, value or repeated id in the logprobs is a finding."""
+    case = row("five", [1.0, 5.0, 2.0, 4.0, 0.0], seed=3).asking("raw_logprobs", logprobs=2)
+    right = judged(lambda judge: judge.reported(case), clause="LOGP07")
+    wrong = judged(lambda judge: judge.reported(case), reported(change), clause="LOGP07")
+    assert right.verdict is Verdict.PASS
+    assert wrong.finding is not None
+    assert wrong.finding.wanted.startswith(wanted)
+
+
+def test_exact_mass_needs_every_row() -> None:
+    """Keeping one more in all rows is a finding, in all but one of them is rounding."""
+    from aliquot.conformance.faults import FAULTS
+
+    cases = exact_mass_cases(48)
+    steps = FAULTS["topp-edge-plus"].steps
+    always = judged(lambda judge: judge.exact_mass(cases), clause="TOPP02", steps=steps)
+    plain = row("plain", [2.0, 1.0, 0.0], top_p=0.5)
+    once = judged(lambda judge: judge.exact_mass([*cases, plain]), clause="TOPP02", steps=steps)
+    assert (always.verdict, once.verdict) == (Verdict.FAIL, Verdict.PASS)
+
+
+def test_a_bad_row_must_not_move_its_neighbours() -> None:
+    """A neighbour of a NaN row that draws a token outside its support is a finding."""
+    good = row("good", [0.0, 9.0], top_k=1)
+    case = stacked("beside NaN", good, row("bad", [np.nan, 0.0]))
+
+    def moved(sampled: Any, batch: Batch) -> Any:
+        return np.zeros_like(sampled)
+
+    assert judged(lambda j: j.contained(case, 1), clause="ERR17").verdict is Verdict.PASS
+    result = judged(lambda j: j.contained(case, 1), ids(moved), clause="ERR17")
+    assert result.verdict is Verdict.FAIL
+
+
+def test_a_refusal_must_name_the_field() -> None:
+    """ValueError without the field's name is not a refusal as the contract wants it."""
+
+    class Mute(OracleBackend):
+        def sample(self, logits: Any, batch: Batch) -> SamplerOutput:
+            raise ValueError("bad")
+
+    session = Session("mute", Mute(), TIERS["smoke"], 0)
+    judge = Judge(session, "ERR02_check", ("ERR02",), "title", "")
+    with pytest.raises(Concluded, match="FAIL"):
+        judge.refuses(row("r7", [1.0, 0.0], top_p=2.0), "top_p")
+
+
+def test_padding_lies_between_the_rows() -> None:
+    """A padded case has a row stride above V and the same logits."""
+    case = replace(FOUR, padding=3)
+    made = arrays.logits_for(case, DECLARED)
+    assert made.strides[0] == 7 * made.strides[1]
+    assert np.array_equal(made, FOUR.logits)
+
+
+def test_tiles_are_requests_of_their_own() -> None:
+    """Copies of a case have different request ids and the same rows."""
+    tiled: Case = FOUR.tiled(3)
+    assert [r.id for r in tiled.requests] == ["four.0", "four.1", "four.2"]
+    assert np.array_equal(tiled.logits, np.tile(FOUR.logits, (3, 1)))
