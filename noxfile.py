@@ -7,6 +7,7 @@ import nox
 ROOT = Path(__file__).parent
 PROJECT = nox.project.load_toml("pyproject.toml")
 GROUPS = PROJECT["dependency-groups"]
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 CONSTRAINTS = ("-c", str(ROOT / "constraints.txt"))
 
 nox.needs_version = ">=2025.2.9"
@@ -22,9 +23,16 @@ def install(session: nox.Session, *what: str) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """The project's own tests, on two workers."""
+    """The project's own tests, on two workers; those in a browser have a session of their own."""
     install(session, "-e", ".", *GROUPS["test"])
-    session.run("pytest", "-n", "2", *session.posargs)
+    session.run("pytest", "-n", "2", "-m", "not browser", *session.posargs, env=ONE_THREAD)
+
+
+@nox.session
+def browser(session: nox.Session) -> None:
+    """The report's page in headless Chromium, which must be installed."""
+    install(session, "-e", ".", *GROUPS["test"])
+    session.run("pytest", "-m", "browser", "tests/reports", *session.posargs)
 
 
 @nox.session

@@ -13,3 +13,10 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[report_browser.Pa
     profile: Path = tmp_path_factory.mktemp("chromium")
     with report_browser.Page(profile) as tab:
         yield tab
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that need a browser, which the `browser` session runs."""
+    for item in items:
+        if "page" in getattr(item, "fixturenames", ()):
+            item.add_marker("browser")
