@@ -22,6 +22,7 @@ from torch import Tensor
 from aliquot.contract.batch import Batch
 
 FLOOR = "one read"
+CALLS = 3
 
 # `cpu` counts the calling thread alone: for one thread on a machine that is not quiet.
 CLOCKS = {"wall": time.perf_counter, "cpu": time.thread_time}
@@ -43,13 +44,14 @@ class Timing:
         return (now() - begin) * 1e3
 
     def interleaved(self, steps: dict[str, Step], logits: Tensor) -> dict[str, list[float]]:
-        """Times of each step, the steps taking turns; the first round warms up and is dropped."""
+        """Times of each step; the steps take turns of `CALLS` calls, the first round warms up."""
         buffer = torch.empty_like(logits)
-        rounds = [
-            {name: self.milliseconds(step, logits, buffer) for name, step in steps.items()}
-            for _ in range(self.repeats + 1)
-        ]
-        return {name: [times[name] for times in rounds[1:]] for name in steps}
+        found: dict[str, list[float]] = {name: [] for name in steps}
+        for turn in range(self.repeats + 1):
+            for name, step in steps.items():
+                times = [self.milliseconds(step, logits, buffer) for _ in range(CALLS)]
+                found[name] += times if turn else []
+        return found
 
 
 def steps_for(batch: Batch, makers: dict[str, Callable[[Batch], Step]]) -> dict[str, Step]:
@@ -100,6 +102,7 @@ def environment(timing: Timing) -> dict[str, Any]:
         "torch": torch.__version__,
         "clock": timing.clock,
         "rounds": timing.repeats,
+        "calls a round": CALLS,
         "threads": torch.get_num_threads(),
         "machine": platform.machine(),
         "cores": os.cpu_count(),
@@ -142,7 +145,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--corpus", type=Path, default=Path("conformance/corpus"))
     parser.add_argument("--out", type=Path, default=Path("docs/benchmark"))
-    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--clock", choices=CLOCKS, default="wall")
     parser.add_argument("--only", default="", help="run the cases whose name contains this")

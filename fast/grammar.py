@@ -9,16 +9,13 @@ from torch import Tensor
 def apply_bitmask(logits: Tensor, bitmask: "npt.NDArray[np.int32] | Tensor") -> None:
     """Set forbidden tokens of float32 logits `[n, V]` to -inf in place.
 
-    Bit t % 32 of word t // 32 set = allowed. A bitmask on the host is searched for rows without a grammar, which
-    are left alone.
+    Bit t % 32 of word t // 32 set = allowed. On the CPU the rows without a grammar are found and left alone.
     """
-    words = torch.as_tensor(bitmask)
+    words = torch.as_tensor(bitmask).to(logits.device, non_blocking=True)
     if words.device.type == "cpu":
         concerned = (words != -1).any(1).nonzero().squeeze(1)
         for row in concerned.tolist():
-            logits[row].masked_fill_(
-                _forbidden(words[row].to(logits.device), logits.shape[1]), -torch.inf
-            )
+            logits[row].masked_fill_(_forbidden(words[row], logits.shape[1]), -torch.inf)
         return
     logits.masked_fill_(_forbidden(words, logits.shape[1]), -torch.inf)
 

@@ -168,7 +168,7 @@ class Sampler(nn.Module):
         plan, race_wanted = state.plan, self.use_fp64_gumbel
         shape = (state.batch_size, state.vocab_size) if race_wanted else (state.batch_size,)
         noise = torch.rand(
-            shape, dtype=torch.float64, device=state.device, generator=self._generator(state.device)
+            shape, dtype=torch.float64, device=state.device, generator=self.generator(state.device)
         )
         if plan.seeded_rows:
             words = hashed_words(plan.seeds, state.positions())
@@ -181,7 +181,8 @@ class Sampler(nn.Module):
             noise = noise if given is None else given.to(noise)
         return noise
 
-    def _generator(self, device: torch.device) -> torch.Generator:
+    def generator(self, device: torch.device) -> torch.Generator:
+        """The generator of requests without a seed; a CUDA graph that captures the sampler must register it."""
         if device not in self._generators:
             generator = torch.Generator(device)
             self._generators[device] = generator.manual_seed(self._seed)

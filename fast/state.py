@@ -186,7 +186,7 @@ class BatchState:
     def positions(self) -> Tensor:
         """Number of output tokens of each seeded row, int64 on the device."""
         counts = [len(self._row(row).output) for row in self.plan.seeded_rows]
-        return torch.tensor(counts, dtype=torch.int64).to(self.device, non_blocking=True)
+        return self._upload(np.asarray(counts, dtype=np.int64))
 
     def _row(self, row: int) -> Row:
         return self._rows.get(row) or _EMPTY

@@ -7,6 +7,8 @@ from fast_cases import NEG, WIDE, P, after_filters, batch_of, logits_of, spread,
 
 from aliquot.contract.params import ParameterError
 from aliquot.contract.profile import Profile
+from aliquot.fast import paths
+from aliquot.fast import state as state_module
 from aliquot.fast.blocks import Logits
 from aliquot.fast.cuts import Rows, _round_up, nucleus_cut
 from aliquot.fast.select import _crossing
@@ -191,3 +193,12 @@ def test_misleading_sample():
     row[1::2] = torch.where(row[1::2] > NEG, 0.01, NEG)
     row[0] = 8.0
     assert len(support(row, P(top_p=0.9))) == 1 + WIDE - WIDE // 32
+
+
+@pytest.mark.parametrize(("row", "params", "wanted"), CASES)
+@pytest.mark.parametrize("edges", ["_Selected", "_Sorted"])
+def test_support_over_whole_rows(row, params, wanted, edges, monkeypatch):
+    """Without candidates, by selection as on the CPU or by a sort as elsewhere, the support is the same."""
+    monkeypatch.setattr(paths, "_Selected", getattr(paths, edges))
+    monkeypatch.setattr(state_module, "REACH", {})
+    assert support(spread(row), params) == wanted
