@@ -43,10 +43,10 @@ def keep(row: Rows, p: float, profile: Profile = CANONICAL) -> npt.NDArray[np.bo
 def nucleus_size(descending: Rows, p: float, exact: str = "stop") -> int:
     """How many of the sorted finite logits `[m]` have less than p of the mass before them."""
     mass = prefix_sums(weights(descending))
-    before = np.concatenate([[0.0], mass[:-1]])
+    before = np.concatenate([[0.0], mass[:-1]])  # TOPP05: nothing precedes the largest
     reached = p * mass[-1]
     inside = before <= reached if exact == "one_more" else before < reached  # TOPP01 TOPP02 TOPP03
-    return max(1, int(inside.sum()))  # TOPP05
+    return int(inside.sum())
 
 
 def _by_position(row: Rows, ties: str) -> npt.NDArray[np.int64]:

@@ -91,6 +91,13 @@ def test_LOGP10_LOGP11_LOGP12_explicit_ids():
     assert got.values[1, 2:].tolist() == [-INF, -INF]
 
 
+@pytest.mark.parametrize("number", [1, 2, 3, 4, 9])
+def test_LOGP07_descending(number):
+    """As many of the largest as asked for, in falling order, at most V."""
+    got = gathered([1.0, 4.0, 2.0, 3.0], [0], request(logprobs=number))
+    assert got.token_ids[0].tolist() == [0, 1, 3, 2, 0][: number + 1]
+
+
 def test_LOGP07_equal_values_by_ascending_id():
     """Ties in the columns come in id order."""
     got = gathered([1.0, 2.0, 2.0, 1.0], [0], request(logprobs=3))
