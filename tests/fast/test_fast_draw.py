@@ -167,3 +167,11 @@ def test_row_drawn_again_keeps_its_own_noise():
     noise = torch.tensor([0.1, 0.895], dtype=torch.float64)
     sampler = Sampler(noise_hook=lambda *_: noise)
     assert tokens(rows, P(top_k=2), P(top_k=2), sampler=sampler) == [0, 89]
+
+
+@pytest.mark.parametrize("widen", [lambda row: row, lambda row: spread(row[0]).unsqueeze(0)])
+@pytest.mark.parametrize("params", [P(top_k=2), P(top_p=0.5), P(min_p=0.6)])
+@pytest.mark.parametrize(("u", "wanted"), [(0.0, 2), (0.42, 2), (0.44, 3), (1.0, 3)])
+def test_draw_from_what_the_filters_leave(u, wanted, params, widen):
+    """Of (.1, .2, .3, .4) the filters leave the last two, drawn with 3/7 and 4/7."""
+    assert tokens(widen(TENTHS), params, u=u) == [wanted]

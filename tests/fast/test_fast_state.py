@@ -186,3 +186,11 @@ def test_min_tokens_ends_without_an_update():
     first = greedy_row(state, [0.0, 1.0])
     output.append(0)
     assert [first, greedy_row(state, [0.0, 1.0])] == [[0, NEG], [0, 1]]
+
+
+def test_moving_a_request_without_masks_frees_the_target():
+    """After a unidirectional move the target has the source's parameters only, masks or none."""
+    state = state_of(only(0), P(temperature=0.0))
+    state.update(BatchUpdate(batch_size=1, moved=[(1, 0, UNI)]))
+    logits = torch.tensor([[0.0, 1, 2, 3, 4, 5]])
+    assert Sampler()(logits, state).sampled_token_ids.tolist() == [[5]]
