@@ -291,17 +291,64 @@ def page(result: dict[str, Any]) -> str:
             f"Python {result['python']}, NumPy {result['numpy']}, mpmath {result['mpmath']},",
             f"{result['machine']}, seed {result['seed']}.",
             "",
+            *measured(),
         ]
     )
 
 
+def measured() -> list[str]:
+    """What the other two benchmarks of the oracle found, as Markdown lines."""
+    folder = DOCS / "certificate"
+    speed, sharp = (
+        json.loads((folder / name).read_text("utf-8")) for name in ("speed.json", "sharpness.json")
+    )
+    times = [f"| {what} | {ms:g} |" for what, ms in speed.items() if isinstance(ms, float)]
+    edges = [
+        f"| {name} | {cell['undecided']:g} | {cell['torch error']:g} | {cell['bound']:g} | {cell['ratio']:g} |"
+        for name, cell in sharp.items()
+        if name.startswith("p = ")
+    ]
+    return [
+        "## Speed",
+        "",
+        "Processor time of one thread, medians (`benchmarks/oracle_speed.py`).",
+        "",
+        "| what | |",
+        "|---|---|",
+        *times,
+        "",
+        "## Sharpness of the bounds",
+        "",
+        f"Medians over {sharp['rows']} rows of N(0, 1), V = {sharp['vocab']:,}, accuracy class float32",
+        "(`benchmarks/oracle_sharpness.py`): tokens whose stay is undecided; where the mass crosses p, the error of",
+        f"torch's softmax and cumsum on the descending row (torch {sharp['torch']}) and the oracle's bound, in 2^-24.",
+        "",
+        "| top-p | undecided tokens | error of torch | bound | bound / error |",
+        "|---|---|---|---|---|",
+        *edges,
+        "",
+    ]
+
+
+def write(result: dict[str, Any], out: Path) -> None:
+    """Write the result and the page."""
+    folder = out / "certificate"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "result.json").write_text(json.dumps(result, indent=1) + "\n", "utf-8")
+    (out / "certificate.md").write_text(page(result), "utf-8")
+
+
 def main() -> int:
-    """Certify, write, and return the exit code."""
+    """Certify, write, and return the exit code; with --page write the page of the last result anew."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--page", action="store_true", help="certify nothing, write the page")
     parser.add_argument("--rows", type=int, default=ROWS, help="least number of rows")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--out", type=Path, default=DOCS, help="folder of the page")
     arguments = parser.parse_args()
+    if arguments.page:
+        write(json.loads((DOCS / "certificate" / "result.json").read_text("utf-8")), arguments.out)
+        return 0
     tally, block = Tally(), 0
     with ProcessPoolExecutor(arguments.workers) as pool:
         while tally.rows < arguments.rows:
@@ -317,10 +364,7 @@ def main() -> int:
         "machine": platform.machine(),
         "seed": SEED,
     }
-    folder = arguments.out / "certificate"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "result.json").write_text(json.dumps(result, indent=1) + "\n", "utf-8")
-    (arguments.out / "certificate.md").write_text(page(result), "utf-8")
+    write(result, arguments.out)
     print(page(result))
     return 0 if all(tally.claims().values()) else 1
 
