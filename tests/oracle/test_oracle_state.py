@@ -217,8 +217,8 @@ def test_SPEC09_bonus_row_in_a_plain_run():
 def test_PLUG06_bias_and_min_p_are_off():
     """The laws of speculative positions ignore logit bias and min-p."""
     asks = batch(request(drafts=(1,), logit_bias={0: 9.0}, min_p=1.0), vocab_size=2)
-    laws = speculative.target_laws(np.zeros((2, 2)), asks)
-    assert [law.tolist() for law in laws] == [[[0.5, 0.5], [0.5, 0.5]]]
+    laws = speculative.target_laws(np.log([[3.0, 1.0], [1.0, 3.0]]), asks)
+    assert [law.round(12).tolist() for law in laws] == [[[0.75, 0.25], [0.25, 0.75]]]
 
 
 def test_SPEC11_rows_without_drafts():
