@@ -51,7 +51,7 @@ class Report:
         """Write docs/statistics/<name>.json."""
         RESULTS.mkdir(parents=True, exist_ok=True)
         content = {
-            "command": " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}"]),
+            "command": " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]]),
             "seed": self.seed,
             "seconds": round(time.monotonic() - self.started, 1),
             "machine": machine(),
@@ -99,6 +99,17 @@ def corpus_logits(path: Path) -> Floats:
     if not rows:
         raise SystemExit(f"--corpus {path}: no npz file with the key `logits` there")
     return np.concatenate(rows)
+
+
+def decode_logits(path: Path) -> Floats:
+    """Logits of every npz under a path with the key `logits_bf16_bits`, float64 [rows, vocab]."""
+    files = [path] if path.is_file() else sorted(path.glob("*.npz"))
+    tables = [np.load(file) for file in files]
+    bits = [table["logits_bf16_bits"] for table in tables if "logits_bf16_bits" in table]
+    if not bits:
+        raise SystemExit(f"--corpus {path}: no npz file with the key `logits_bf16_bits` there")
+    words = np.concatenate([part.reshape(-1, part.shape[-1]) for part in bits]).astype(np.uint32)
+    return (words << 16).view(np.float32).astype(np.float64)
 
 
 def softmax(logits: Floats) -> Floats:

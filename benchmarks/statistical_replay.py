@@ -6,6 +6,8 @@ roundoff ``u = 2**-24`` and first order in ``u``: the shifted logit ``z - max`` 
 (``|z - max| u``), `exp` is off by at most `EXP_ULPS` units in the last place (``2 u`` each), and the
 divisions by the sum and by the noise round once each. The sum itself is common to all tokens of a
 row and cancels. A logit divided by the temperature would add ``|z| u``; here T = 1.
+
+Faults race on NumPy's float32 exponential noise, all faults of a row on the same noise.
 """
 
 import argparse
@@ -20,6 +22,7 @@ from statistical_common import (
     Report,
     arguments,
     corpus_logits,
+    decode_logits,
     normal_logits,
     odd_even,
     softmax,
@@ -34,7 +37,10 @@ UNIT_ROUNDOFF = 2.0**-24
 EXP_ULPS = 4
 POWER = 0.99
 BATCH = 16
-SAVED = 20_000
+SAVED = 25_000
+DRAWN_ROW = "N(0,1), V = 128,256"
+LARGE_SHARE = 10
+REAL_DIVISOR = 4
 FAULTS = {
     "T x1.01": lambda logits: tempered(logits, 1.01),
     "0.1 % of the tail lost": lambda logits: without_tail(logits, 0.001),
@@ -47,74 +53,83 @@ def race_bound(logits: Floats) -> Floats:
     return (np.abs(logits - logits.max()) + 2 * EXP_ULPS + 2) * UNIT_ROUNDOFF
 
 
-class Float32Race:
-    """Draws of torch's float32 race from a law, float32 [vocab], in buffers that are reused."""
+def faulty_outcomes(logits: Floats, laws: list[Floats], draws: int, seed: int) -> np.ndarray:
+    """Outcomes [faults, draws] of float32 races from faulty laws on one noise."""
+    rng, bounds = np.random.default_rng(seed), race_bound(logits)
+    noise = np.empty((BATCH, len(logits)), dtype=np.float32)
+    scores = np.empty_like(noise)
+    tiny, weights = np.finfo(np.float32).tiny, [law.astype(np.float32) for law in laws]
+    parts = []
+    for _ in range(draws // BATCH):
+        np.maximum(rng.standard_exponential(dtype=np.float32, out=noise), tiny, out=noise)
+        ids = [np.divide(weight, noise, out=scores).argmax(axis=1) for weight in weights]
+        parts.append([replay.exponential_race(logits, noise, x, bounds).outcome for x in ids])
+    return np.concatenate(parts, axis=1)
 
-    def __init__(self, law: torch.Tensor, seed: int) -> None:
-        self.law = law
+
+def detection(report: Report, row: str, logits: Floats, draws: int) -> None:
+    """Mismatch rate of each fault and the draws that find it with 99 % probability."""
+    laws = [fault(logits) for fault in FAULTS.values()]
+    outcomes = faulty_outcomes(logits, laws, draws, SEED)
+    for name, law, outcome in zip(FAULTS, laws, outcomes, strict=True):
+        mismatches = int((outcome == replay.MISMATCH).sum())
+        rate = mismatches / outcome.size
+        report.add(
+            kind="detection",
+            row=row,
+            fault=name,
+            tv=total_variation(softmax(logits), law),
+            draws_tried=outcome.size,
+            mismatches=mismatches,
+            draws_99=math.ceil(math.log(1 - POWER) / math.log(1 - rate)) if rate else None,
+        )
+
+
+class TorchRace:
+    """Draws of torch's float32 race from a row, in buffers that are reused."""
+
+    def __init__(self, logits: Floats, seed: int) -> None:
+        self.law = torch.softmax(torch.tensor(logits, dtype=torch.float32), -1)
         self.generator = torch.Generator().manual_seed(seed)
-        self.noise = torch.empty(BATCH, len(law))
-        self.scores = torch.empty(BATCH, len(law))
+        self.noise = torch.empty(BATCH, logits.size)
+        self.scores = torch.empty(BATCH, logits.size)
 
     def draw(self, draws: int) -> tuple[np.ndarray, np.ndarray]:
-        """Noise [draws, vocab] and ids [draws]; at most `BATCH` draws, valid until the next call."""
+        """Noise [draws, vocab] and ids [draws]; at most `BATCH`, valid until the next call."""
         noise, scores = self.noise[:draws], self.scores[:draws]
         noise.exponential_(generator=self.generator)
         torch.div(self.law, noise, out=scores)
         return noise.numpy(), scores.argmax(dim=-1).numpy()
 
 
-def outcomes_of(logits: Floats, law: torch.Tensor, draws: int, seed: int) -> np.ndarray:
-    """Outcome of each replayed draw of a race from ``law``, judged against ``logits``."""
-    race, bounds = Float32Race(law, seed), race_bound(logits)
-    parts = []
-    for start in range(0, draws, BATCH):
-        noise, ids = race.draw(min(BATCH, draws - start))
-        parts.append(replay.exponential_race(logits, noise, ids, bounds).outcome)
-    return np.concatenate(parts)
-
-
-def detection(report: Report, row: str, logits: Floats, draws: int) -> None:
-    """Mismatch rate of each fault and the draws that find it with 99 % probability."""
-    for name, fault in FAULTS.items():
-        law = fault(logits)
-        outcome = outcomes_of(logits, torch.tensor(law, dtype=torch.float32), draws, SEED)
-        rate = float(np.mean(outcome == replay.MISMATCH))
-        report.add(
-            kind="detection",
-            row=row,
-            fault=name,
-            tv=total_variation(softmax(logits), law),
-            draws_tried=draws,
-            mismatches=int((outcome == replay.MISMATCH).sum()),
-            draws_99=math.ceil(math.log(1 - POWER) / math.log(1 - rate)) if rate else None,
-        )
-
-
-def null(report: Report, row: str, logits: Floats, draws: int) -> None:
+def null(report: Report, row: str, logits: Floats, draws: int, seed: int) -> None:
     """Outcomes of a correct float32 race, saved after every `SAVED` draws."""
-    law = torch.softmax(torch.tensor(logits, dtype=torch.float32), -1)
+    race, bounds = TorchRace(logits, seed), race_bound(logits)
     counts, start = np.zeros(3, dtype=np.int64), time.monotonic()
     found: dict[str, object] = {"kind": "null", "row": row}
     report.results.append(found)
-    for part, first in enumerate(range(0, draws, SAVED)):
-        outcome = outcomes_of(logits, law, min(SAVED, draws - first), SEED + 1 + part)
+    for first in range(0, draws, BATCH):
+        noise, ids = race.draw(min(BATCH, draws - first))
+        outcome = replay.exponential_race(logits, noise, ids, bounds).outcome
         counts += np.bincount(outcome, minlength=3)
-        names = ("agree", "rounding", "mismatches")
-        found |= {"draws": int(counts.sum()), **dict(zip(names, counts.tolist(), strict=True))}
-        found["seconds"] = round(time.monotonic() - start, 1)
-        report.save()
+        done = int(counts.sum())
+        if done == draws or done % SAVED < BATCH:
+            names = ("draws", "agree", "rounding", "mismatches")
+            found |= dict(zip(names, [done, *counts.tolist()], strict=True))
+            found["seconds"] = round(time.monotonic() - start, 1)
+            report.save()
     print(found, flush=True)
 
 
 def million(options: argparse.Namespace) -> None:
-    """Half of the draws on the large drawn row, half spread over the rows of the corpus."""
-    report, half = Report("replay_null"), options.null_draws // 2
-    real = corpus_logits(options.corpus)
+    """A tenth of the draws on the large drawn row, the others over all rows of the corpus."""
+    report, large = Report("replay_null"), options.null_draws // LARGE_SHARE
+    real = np.concatenate([corpus_logits(options.corpus), decode_logits(options.corpus)])
+    rest = options.null_draws - large
+    null(report, DRAWN_ROW, normal_logits(), large, SEED + len(real))
     for index, logits in enumerate(real):
-        draws = (index + 1) * half // len(real) - index * half // len(real)
-        null(report, f"real row {index}, V = {logits.size:,}", logits, draws)
-    null(report, "N(0,1), V = 128,256", normal_logits(), options.null_draws - half)
+        draws = (index + 1) * rest // len(real) - index * rest // len(real)
+        null(report, f"real row {index}, V = {logits.size:,}", logits, draws, SEED + index)
 
 
 def main(options: argparse.Namespace) -> None:
@@ -124,15 +139,15 @@ def main(options: argparse.Namespace) -> None:
         million(options)
         return
     report = Report("replay")
-    detection(report, "N(0,1), V = 128,256", normal_logits(), options.draws)
+    detection(report, DRAWN_ROW, normal_logits(), options.draws)
     real = corpus_logits(options.corpus)
     entropy = [-float(np.sum(p * np.log(p + (p == 0)))) for p in map(softmax, real)]
     order = np.argsort(entropy)
     for place in (len(order) // 4, len(order) // 2, len(order) - 1):
         index = int(order[place])
         name = f"real row {index} ({entropy[index]:.2f} nats)"
-        detection(report, name, real[index], options.draws)
+        detection(report, name, real[index], options.draws // REAL_DIVISOR)
 
 
 if __name__ == "__main__":
-    main(arguments(part="detection", draws=20_000, null_draws=1_000_000))
+    main(arguments(part="detection", draws=128_000, null_draws=1_000_000))

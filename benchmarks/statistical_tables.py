@@ -10,11 +10,14 @@ import matplotlib
 matplotlib.use("svg")
 
 import matplotlib.pyplot as plt
-from statistical_common import RESULTS
+from statistical_common import RESULTS, RUN_ALPHA
+
+from aliquot.statistical.power import plan
 
 PAGE = RESULTS.parent / "statistics.md"
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 LARGE_ROW = "N(0,1), V = 128,256"
+PLANNED = (0.04, 0.01, 0.001)
 STYLE = {
     "svg.hashsalt": "aliquot",
     "font.size": 9,
@@ -176,6 +179,16 @@ def power_section() -> str:
     )
 
 
+def plan_section() -> str:
+    """Draws planned for three effects."""
+    plans = [plan(effect, RUN_ALPHA) for effect in PLANNED]
+    needs = {step.test: step.needs for step in plans[0].steps}
+    draws = [{step.test: step.draws for step in made.steps} for made in plans]
+    heads = ("test", *(f"draws for {effect:g}" for effect in PLANNED), "needs")
+    rows = [(test, *(by_test[test] for by_test in draws), needs[test]) for test in needs]
+    return "\n\n".join(["### Plans at alpha = 1e-6, power 99 %", table(heads, rows)])
+
+
 def weak_section() -> str:
     """Customary rules beside ours."""
     heads = (
@@ -329,6 +342,7 @@ SECTIONS: tuple[Callable[[], str], ...] = (
     blackbox_section,
     null_section,
     power_section,
+    plan_section,
     weak_section,
     speed_section,
 )

@@ -18,6 +18,7 @@ Source: universal inference (Wasserman, Ramdas, Balakrishnan 2020): the mixture 
 pair table over its largest likelihood under independence is at most the ratio at the true law.
 """
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Self
 
@@ -68,14 +69,21 @@ class PairTest(EProcess):
         priors: Sequence[Prior] = PRIORS,
     ) -> None:
         laws = [as_law(first_law, "first_law")]
-        laws.append(laws[0] if second_law is None else as_law(second_law, "second_law"))
+        if second_law is not None:
+            laws.append(as_law(second_law, "second_law"))
         self.names = tuple(f"{name} {side}" for name in CELLS for side in sides)
-        self.cells = [
-            (make(laws[0], side), make(laws[1], side)) for make in CELLS.values() for side in sides
-        ]
-        self.bases = [_base(pair, laws) for pair in self.cells]
+        by_law = [[make(law, side) for make in CELLS.values() for side in sides] for law in laws]
+        self.cells = list(zip(by_law[0], by_law[-1], strict=True))
+        self.bases = [_base(pair, (laws[0], laws[-1])) for pair in self.cells]
         self.mixtures = [Mixture(base.ravel(), priors) for base in self.bases]
         self.counts: list[Counts] = [np.zeros(base.shape, np.int64) for base in self.bases]
+
+    def fresh(self) -> Self:
+        """Test of the same laws that has seen no draws; it shares the cells of this one."""
+        other = copy.copy(self)
+        other.counts = [np.zeros_like(table) for table in self.counts]
+        other.draws = 0
+        return other
 
     def observe(self, first_ids: npt.ArrayLike, second_ids: npt.ArrayLike) -> float:
         """Add pairs, int of equal shapes, and return the log e-value.
@@ -131,7 +139,8 @@ class Independence(EProcess):
         self.pairings |= {f"steps {lag} apart": _steps_apart(lag) for lag in LAGS}
         if rows > 1:
             self.pairings["position"] = _diagonal
-        self.tests = {name: PairTest(law) for name in self.pairings}
+        unused = PairTest(law)
+        self.tests = {name: unused.fresh() for name in self.pairings}
 
     def observe(self, ids: npt.ArrayLike) -> float:
         """Add draws, int [steps, rows] with steps in order, and return the log e-value."""

@@ -113,6 +113,16 @@ def test_match_test_null_passes():
     assert match_test(LAW, LAW).observe(equal.astype(int)) < 0
 
 
+def test_fresh_test_shares_no_counts():
+    """A fresh test of the same laws starts without draws and leaves the first alone."""
+    first = PairTest(LAW)
+    first.observe(draw(LAW, 100, 1), draw(LAW, 100, 2))
+    second, before = first.fresh(), first.log_e
+    assert (second.draws, second.log_e) == (0, PairTest(LAW).log_e)
+    second.observe([0], [0])
+    assert (first.draws, first.log_e) == (100, before)
+
+
 def test_lagged_pairs_are_disjoint():
     """Every step is in one pair at most, at the lag given."""
     first, second = lagged(np.arange(11), 2)
