@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from aliquot.conformance.processor_check.cli import check_processor
 from aliquot.conformance.tiers import TIERS
 
 if TYPE_CHECKING:
@@ -208,6 +209,9 @@ def _table(*columns: str) -> Table:
     for i, column in enumerate(columns):
         table.add_column(column, overflow="fold", no_wrap=i == 0)
     return table
+
+
+app.command(name="check-processor")(check_processor)
 
 
 def main() -> None:

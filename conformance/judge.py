@@ -97,6 +97,11 @@ class Judge:
         declared = self.session.capabilities
         return mode in declared.logprobs_modes and "logprobs" in declared.parameters
 
+    def needs(self, mode: str) -> None:
+        """End as UNSUPPORTED when the backend does not show values in this logprobs mode."""
+        if not self.shows(mode):
+            self.conclude(Verdict.UNSUPPORTED, f"not declared: logprobs mode {mode}")
+
     def answer(self, case: Case, logits: Any = None) -> Answer:
         """The backend's answer to a case, its form checked."""
         if logits is None:
@@ -281,8 +286,7 @@ class Judge:
     def reported(self, case: Case) -> None:
         """The columns, ids, values and ranks of the logprobs that a case asks for."""
         self.supports(case)
-        if not self.shows(case.mode):
-            self.conclude(Verdict.UNSUPPORTED, f"not declared: logprobs mode {case.mode}")
+        self.needs(case.mode)
         expected = self.expect(case)
         answer = self.answer(case)
         if answer.logprobs is None:

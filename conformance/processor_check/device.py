@@ -4,6 +4,7 @@ The processor runs on torch's `meta` device, whose tensors have no data: whateve
 for a device shows itself, on any machine.
 """
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,7 +16,13 @@ from aliquot.conformance.backend import one_line
 from aliquot.conformance.processor_check.compare import first_difference, form
 from aliquot.conformance.processor_check.outcome import Check, Outcome, failed, passed
 from aliquot.conformance.processor_check.search import Difference
-from aliquot.conformance.processor_check.subject import MAX_ROWS, Subject, additions, apply
+from aliquot.conformance.processor_check.subject import (
+    MAX_ROWS,
+    Subject,
+    additions,
+    apply,
+    update,
+)
 from aliquot.contract.batch import Request
 from aliquot.fast.processors.interface import LogitsProcessor
 from aliquot.reports.results import Verdict
@@ -27,6 +34,7 @@ READS = frozenset({
 })  # fmt: skip
 INDEXING = frozenset({"index", "index_put", "index_put_"})
 COST_VOCAB = 8192
+TIMED_VOCAB, TIMED_STEPS = 32_768, 11
 
 
 class DeviceRead(Exception):
@@ -124,6 +132,22 @@ def cost(subject: Subject, requests: list[Request]) -> tuple[int, float]:
     with _Tracing(width) as counted:
         _step(processor, logits)
     return counted.operations, counted.values / max(1, logits.numel())
+
+
+def measure(subject: Subject) -> tuple[float, list[int]]:
+    """The median time of a step in seconds, and the shape of its logits; raises ProcessorRaised."""
+    width = max(TIMED_VOCAB, subject.vocab_size)
+    processor = subject.make(vocab_size=width)
+    kinds = len(subject.kinds)
+    update(processor, additions([subject.request(r % kinds) for r in range(MAX_ROWS)]))
+    logits = torch.zeros(MAX_ROWS, width)
+    seconds = []
+    for _ in range(TIMED_STEPS):
+        begin = time.perf_counter()
+        update(processor, None)
+        apply(processor, logits, copy=False)
+        seconds.append(time.perf_counter() - begin)
+    return sorted(seconds)[TIMED_STEPS // 2], list(logits.shape)
 
 
 def _step(processor: LogitsProcessor, logits: Tensor) -> None:

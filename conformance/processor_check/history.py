@@ -13,7 +13,7 @@ from aliquot.contract.batch import PLACEHOLDER, BatchUpdate, MoveDirectionality,
 from aliquot.fast.processors.interface import RequestParams
 from aliquot.fast.processors.updates import BatchUpdateBuilder
 
-MOST_STEPS = 4
+MOST_FIRST, MOST_STEPS = 4, 4
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,11 @@ class Newcomer:
 
 @dataclass(frozen=True)
 class Step:
-    """What happens before one step; rows are named modulo the number of requests."""
+    """What happens before one step.
+
+    Rows are counted from the last one, modulo the number of requests: a history then keeps its meaning
+    when an earlier request is left out.
+    """
 
     finish: tuple[int, ...] = ()
     start: tuple[Newcomer, ...] = ()
@@ -50,12 +54,16 @@ class Habits:
 
     `fill` is the move that closes a gap: UNIDIRECTIONAL, or SWAP with the empty row. With `lists_refilled` a row that
     was emptied and filled in one step is named as removed too. With `placeholder` an output grows by
-    -1, replaced by the token a step later.
+    -1, replaced by the token a step later. With `keeps_size` as many requests come as go.
     """
 
     fill: MoveDirectionality = MoveDirectionality.UNIDIRECTIONAL
     lists_refilled: bool = False
     placeholder: bool = False
+    keeps_size: bool = False
+
+
+USUAL = Habits()
 
 
 @dataclass(frozen=True)
@@ -120,11 +128,15 @@ class _PersistentBatch:
         return grown
 
     def _refill(self, step: Step, subject: Subject) -> list[int]:
-        for place in {p % len(self.rows) for p in step.finish if self.rows}:
+        leaving = sorted({self._row(p) for p in step.finish if self.rows})
+        coming = step.start[: MAX_ROWS - len(self.rows)]
+        if self.habits.keeps_size and self.rows:
+            leaving, coming = leaving[: len(coming)], coming[: len(leaving)]
+        for place in leaving:
             del self.rows[place]
             self.builder.removed_append(place)
         refilled = []
-        for newcomer in step.start[: MAX_ROWS - len(self.rows)]:
+        for newcomer in coming:
             free = self.builder.pop_removed()
             row = len(self.rows) if free is None else free
             refilled += [] if free is None else [row]
@@ -146,10 +158,13 @@ class _PersistentBatch:
                 swapped.append(free)
         return swapped
 
+    def _row(self, place: int) -> int:
+        return len(self.rows) - 1 - place % len(self.rows)
+
     def _swap(self, a: int, b: int) -> None:
         if len(self.rows) < 2:
             return
-        a, b = a % len(self.rows), b % len(self.rows)
+        a, b = self._row(a), self._row(b)
         if a != b:
             self.rows[a], self.rows[b] = self.rows[b], self.rows[a]
             self.builder.moved.append((a, b, MoveDirectionality.SWAP))
@@ -162,9 +177,10 @@ def histories(
     start: bool = False,
     swaps: bool = False,
     grown: bool = False,
-    habits: Habits | None = None,
+    habits: Habits = USUAL,
+    most: int = MOST_FIRST,
 ) -> st.SearchStrategy[History]:
-    """Histories made only of the given kinds of change."""
+    """Histories made only of the given kinds of change, with at most `most` requests at first."""
     none = st.just(())
     place = st.integers(0, 3)
     steps = st.builds(
@@ -176,9 +192,9 @@ def histories(
     )
     return st.builds(
         History,
-        first=st.lists(newcomers(subject), min_size=1, max_size=4).map(tuple),
+        first=st.lists(newcomers(subject), min_size=1, max_size=most).map(tuple),
         steps=st.lists(steps, min_size=1, max_size=MOST_STEPS).map(tuple),
-        habits=st.just(habits or Habits()),
+        habits=st.just(habits),
     )
 
 

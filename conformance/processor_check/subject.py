@@ -105,10 +105,10 @@ def update(processor: LogitsProcessor, change: BatchUpdate | None) -> None:
         raise ProcessorRaised(f"update_state raised {one_line(error)}") from error
 
 
-def apply(processor: LogitsProcessor, logits: Tensor) -> Tensor:
-    """Call apply on a copy of the logits, which stay as they are; raises ProcessorRaised."""
+def apply(processor: LogitsProcessor, logits: Tensor, *, copy: bool = True) -> Tensor:
+    """Call apply, on a copy unless the logits may change; raises ProcessorRaised."""
     try:
-        result: Any = processor.apply(logits.clone())
+        result: Any = processor.apply(logits.clone() if copy else logits)
     except Exception as error:
         raise ProcessorRaised(f"apply raised {one_line(error)}") from error
     if not isinstance(result, Tensor):
