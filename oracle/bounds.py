@@ -247,7 +247,8 @@ def _mass(held: Held, before: "Preceding", arithmetic: Arithmetic) -> tuple[Rows
     after_lo = np.maximum(kept.sum() - maybe_lo, lo)
     with np.errstate(invalid="ignore"):
         least, most = sure_lo / (sure_lo + after_hi), maybe_hi / (maybe_hi + after_lo)
-    return np.nan_to_num(least), np.nan_to_num(most, nan=1.0), relative
+    first = before.possibly(held.may.astype(np.float64)) == 0  # counted, as sums cancel inexactly
+    return np.nan_to_num(least), np.where(first, 0.0, np.nan_to_num(most, nan=1.0)), relative
 
 
 def _is_flat(held: Held) -> bool:

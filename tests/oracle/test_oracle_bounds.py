@@ -11,7 +11,8 @@ from oracle_cases import INF, batch, request, run
 from aliquot.contract.accuracy import CLASSES
 from aliquot.contract.profile import CANONICAL, FREEDOMS, Profile
 from aliquot.oracle import pipeline
-from aliquot.oracle.bounds import keep_bounds, value_bounds
+from aliquot.oracle.bounds import keep_bounds, preceding_mass, value_bounds
+from aliquot.oracle.intervals import Arithmetic, Held
 
 F32, LANES = CLASSES["float32"], CLASSES["float32-lanes"]
 ORDERED = (
@@ -277,3 +278,23 @@ def test_oracle_law_has_no_mass_outside_may():
     must, may = keep(row.astype(np.float32), **params)
     support = np.flatnonzero(run(row.astype(np.float32), request(**params)).law[0]).tolist()
     assert set(must) <= set(support) <= set(may)
+
+
+def test_largest_token_is_sure_under_min_p():
+    """min_p = 1 keeps the maxima for sure, though their probabilities are rounded."""
+    assert keep([1.0, 3.3, 3.3], min_p=1.0, temperature=0.7) == ([1, 2], [1, 2])
+
+
+def test_mass_carries_two_sums_and_a_division():
+    """Three equal tokens: each sum is 2 roundings deep, so 5 u relative to 1 - M, and exp's 4 u M (1 - M)."""
+    flat = Held.around(np.zeros(3), np.zeros(3))
+    mass = preceding_mass(flat, "lowest_ids", Arithmetic(F32))
+    units = [(mass.hi[1] - 1 / 3) * 2**24, (1 / 3 - mass.lo[1]) * 2**24]
+    assert [round(unit, 4) for unit in units] == [round(5 * 2 / 3 + 4 * 2 / 9, 4)] * 2
+    assert (mass.lo[0], mass.hi[0]) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(("ties", "must"), [("keep_all", [1, 2, 3]), ("highest_ids", [3])])
+def test_the_largest_is_sure_for_any_p(ties, must):
+    """p far below the rounding of a sum keeps the largest for sure (TOPP05)."""
+    assert keep([1.0, 2.0, 2.0, 2.0], Profile(topp_ties=ties), top_p=1e-9)[0] == must
