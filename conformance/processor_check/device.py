@@ -126,7 +126,7 @@ def cost(subject: Subject, requests: list[Request]) -> tuple[int, float]:
     """Operations of one step, and how often it passes over all logits."""
     width = max(COST_VOCAB, subject.vocab_size)
     processor = subject.make(vocab_size=width)
-    processor.update_state(additions(requests))
+    update(processor, additions(requests))
     logits = torch.zeros(len(requests), width)
     _step(processor, logits)
     with _Tracing(width) as counted:
@@ -151,8 +151,8 @@ def measure(subject: Subject) -> tuple[float, list[int]]:
 
 
 def _step(processor: LogitsProcessor, logits: Tensor) -> None:
-    processor.update_state(None)
-    processor.apply(logits)
+    update(processor, None)
+    apply(processor, logits, copy=False)
 
 
 def _every_kind(subject: Subject) -> list[Request]:

@@ -35,8 +35,12 @@ def check_active(subject: Subject) -> Outcome:
     )
 
 
+ACTIVE = Check(id="active", clauses=(), title="The requests make it act", run=check_active)
 CHECKS = (
-    Check(id="claim-kept", clauses=("PLUG09",), title="The claim is one bool",
-          run=check_claim_kept),
-    Check(id="active", clauses=(), title="The requests make it act", run=check_active),
-)  # fmt: skip
+    Check(
+        id="claim-kept",
+        clauses=("PLUG09",),
+        title="The claim is one bool",
+        run=check_claim_kept,
+    ),
+)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import MISSING, fields
 from typing import Any
 
-from aliquot.contract.params import ParameterError, validate
+from aliquot.contract.params import validate
 from aliquot.fast.processors.interface import RequestParams
 
 LARGEST_VOCAB = 1 << 18
@@ -54,12 +54,12 @@ def _request(item: Any) -> RequestParams:
             f"--params: no field {unknown[0]!r}, allowed are {', '.join(FIELDS)}; "
             "parameters of your own belong into extra_args"
         )
-    if isinstance(item.get("logit_bias"), dict):
-        item = item | {"logit_bias": {int(token): b for token, b in item["logit_bias"].items()}}
     try:
+        if "logit_bias" in item:
+            item = item | {"logit_bias": {int(t): b for t, b in item["logit_bias"].items()}}
         params = RequestParams(**item)
         validate(params, LARGEST_VOCAB, "in --params")
-    except (ParameterError, TypeError, AttributeError) as error:
+    except (AttributeError, TypeError, ValueError) as error:
         raise ParamsError(f"--params: {error}") from error
     return params
 

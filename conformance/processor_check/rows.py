@@ -49,8 +49,8 @@ def neighbours(subject: Subject, rows: Rows) -> Difference | None:
 def _neighbour(r: int, token: int, before: Tensor, alone: Tensor, together: Tensor) -> Difference:
     gap = (alone - together)[different(alone, together)].abs().nan_to_num(nan=torch.inf)
     return Difference(
-        wanted=f"token {token} of row {r} {number(alone[token])}, as when the row is alone",
-        got=f"{number(together[token])} beside the others (logit {number(before[token])} before)",
+        wanted=f"logit {number(alone[token])} of token {token} in row {r}, as when the row is alone",
+        got=f"{number(together[token])} beside the others ({number(before[token])} before)",
         cause="the row's result depends on other rows, or a change meant for another row reaches it",
         decided=float(gap.max()) > band(alone, together),
     )
@@ -74,7 +74,7 @@ def in_wider_buffer(subject: Subject, rows: Rows) -> Difference | None:
     wanted = rows.applied(subject)
     place = first_difference(wanted, after)
     if place is not None:
-        told = f"token {place[1]} of row {place[0]} {number(wanted[place])}"
+        told = f"logit {number(wanted[place])} of token {place[1]} in row {place[0]}"
         return Difference(wanted=told, got=f"{number(after[place])} in a wider buffer")
     spilt = bool((buffer[:, logits.shape[1] :] != SENTINEL).any())
     return Difference(wanted="nothing written beside the rows", got="a write") if spilt else None

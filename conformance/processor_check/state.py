@@ -59,8 +59,8 @@ def _compare(subject: Subject, veteran: Any, played: Played, step: int) -> Diffe
         return None
     row, token = place
     return Difference(
-        wanted=f"token {token} of row {row} {number(wanted[row, token])} after step {step}, as a new instance gives",
-        got=f"{number(got[row, token])} (logit {number(logits[row, token])} before)",
+        wanted=f"logit {number(wanted[row, token])} of token {token} in row {row} at step {step}, as in a new instance",
+        got=f"{number(got[row, token])} ({number(logits[row, token])} before)",
         effect=f"{int(different(wanted, got).sum())} of {wanted.numel()} logits differ",
     )
 

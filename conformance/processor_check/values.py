@@ -44,8 +44,8 @@ def _first(wrong: Tensor, before: Tensor, after: Tensor, wanted: str) -> Differe
         return None
     r, token = (int(i) for i in places[0])
     return Difference(
-        wanted=f"token {token} of row {r} {wanted}",
-        got=f"{number(after[r, token])} (logit {number(before[r, token])} before)",
+        wanted=f"the logit of token {token} in row {r} {wanted}",
+        got=f"{number(after[r, token])} ({number(before[r, token])} before)",
         effect=f"{len(places)} of {wrong.numel()} logits",
     )
 
