@@ -298,3 +298,12 @@ def test_mass_carries_two_sums_and_a_division():
 def test_the_largest_is_sure_for_any_p(ties, must):
     """p far below the rounding of a sum keeps the largest for sure (TOPP05)."""
     assert keep([1.0, 2.0, 2.0, 2.0], Profile(topp_ties=ties), top_p=1e-9)[0] == must
+
+
+@pytest.mark.parametrize(("units", "must"), [(0.5, [0]), (1.5, [0, 1])])
+def test_the_rounding_of_one_minus_p_counts(units, must):
+    """Below 1/2 a sampler that compares with 1 - p rounds it: (1 - p) u on top of the mass's own error."""
+    flat = Held.around(np.zeros(3), np.zeros(3))
+    top = preceding_mass(flat, "lowest_ids", Arithmetic(F32)).hi[1]
+    p = float(np.float32(top + units * 2.0**-24))
+    assert keep([0.0] * 3, Profile(topp_ties="lowest_ids"), top_p=p)[0] == must
