@@ -46,6 +46,15 @@ def logits_for(case: Case, capabilities: Capabilities) -> Any:
     return tensor.to(capabilities.device)[:, :vocab]
 
 
+def ids_for(ids: npt.NDArray[np.int64], capabilities: Capabilities) -> Any:
+    """Token ids int64 as the backend's arrays."""
+    if capabilities.arrays == "numpy":
+        return ids
+    import torch
+
+    return torch.from_numpy(ids).to(capabilities.device)
+
+
 def bits(array: Any) -> bytes:
     """The exact bytes of an array, to see whether it was overwritten."""
     if hasattr(array, "detach"):

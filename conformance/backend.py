@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from aliquot.contract.batch import Batch, LogprobsMode
+from aliquot.contract.batch import Batch, BatchUpdate, LogprobsMode
 from aliquot.contract.output import SamplerOutput
 from aliquot.contract.params import SamplingParams
 from aliquot.contract.profile import CANONICAL, Profile
@@ -29,7 +29,9 @@ class Capabilities:
     `arrays` is the kind of array that `sample` takes and returns, `dtypes` the logits' dtypes, `parameters` the
     names of SamplingParams' fields that act (and `grammar_bitmask`), `logprobs_modes` the modes it
     offers, `accuracy` a name in contract.accuracy.CLASSES. `validates` says that `sample` refuses bad parameters
-    with ValueError. `noise` is replayable when the draws' noise can be had.
+    with ValueError, `stateful` that the backend is a StatefulBackend, `given_logprobs` that it has
+    `logprobs_of(logits, token_ids) -> Logprobs`, raw logprobs of one given token per row. `noise` is
+    replayable when the draws' noise can be had.
     """
 
     name: str
@@ -40,6 +42,8 @@ class Capabilities:
     parameters: frozenset[str] = PARAMETERS
     logprobs_modes: tuple[LogprobsMode, ...] = ()
     validates: bool = False
+    stateful: bool = False
+    given_logprobs: bool = False
     noise: Literal["opaque", "replayable"] = "opaque"
     accuracy: str = "float32"
     profile: Profile = CANONICAL
@@ -57,6 +61,19 @@ class Backend(Protocol):
 
     def sample(self, logits: Any, batch: Batch) -> SamplerOutput:
         """Sample one token per row of `logits` [n, V]."""
+        ...
+
+
+@runtime_checkable
+class StatefulBackend(Backend, Protocol):
+    """A sampler that keeps its batch between steps and is told only what changed."""
+
+    def start(self, vocab_size: int, mode: LogprobsMode) -> None:
+        """Begin with an empty batch whose requests see `vocab_size` tokens."""
+        ...
+
+    def step(self, logits: Any, update: BatchUpdate | None) -> SamplerOutput:
+        """Follow the update (None: nothing changed), then sample one token per row of `logits` [n, V]."""
         ...
 
 

@@ -115,6 +115,8 @@ def _alternatives(case: Case, r: int, declared: Capabilities) -> Iterator[Altern
 
     alone = case.only([r])
     for fault in FAULTS.values():
+        if not (fault.steps or fault.law or fault.shown):
+            continue
         yield replace(
             _of(alone, fault.about, fault.clauses, declared.profile, fault.steps, fault.shown),
             bend=fault.law,

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from aliquot.conformance.adapters.oracle import DECLARED, OracleBackend
-from aliquot.contract.batch import Batch
+from aliquot.contract.batch import Batch, BatchUpdate, LogprobsMode, MoveDirectionality
 from aliquot.contract.output import SamplerOutput
+from aliquot.contract.params import SamplingParams
 from aliquot.oracle import law, logprobs, sampler
 from aliquot.oracle.pipeline import CONTRACT, Context, Rows, Steps, moved, replaced
 
@@ -181,6 +182,54 @@ class RawLogprobAlias(OracleBackend):
         )
 
 
+class SwapAlias(OracleBackend):
+    """Swaps two rows through views, so that both end as the second."""
+
+    def step(self, logits: Any, update: BatchUpdate | None) -> SamplerOutput:
+        """A swap copies b over a."""
+        moved = [] if update is None else list(update.moved)
+        swaps = [(b, a, how) for a, b, how in moved if how is MoveDirectionality.SWAP]
+        before = dict(self.rows)
+        output = super().step(logits, update)
+        for b, a, _ in swaps:
+            if b in before and a in self.rows:
+                self.rows[b] = self.rows[a]
+        return output
+
+
+class CopiedOutput(OracleBackend):
+    """Copies the output ids when a request is added and never sees later ones."""
+
+    def step(self, logits: Any, update: BatchUpdate | None) -> SamplerOutput:
+        """Added requests get a list of their own."""
+        if update is not None:
+            added = [(r, params, prompt, list(out)) for r, params, prompt, out in update.added]
+            update = replace(update, added=added)
+        return super().step(logits, update)
+
+
+class CondenseLeak(OracleBackend):
+    """Leaves an allow-list behind in the row that a request moved out of."""
+
+    def start(self, vocab_size: int, mode: LogprobsMode) -> None:
+        """Begin without leftovers."""
+        super().start(vocab_size, mode)
+        self.left: dict[int, Any] = {}
+
+    def step(self, logits: Any, update: BatchUpdate | None) -> SamplerOutput:
+        """A request added without a list inherits the one left in its row."""
+        if update is not None:
+            for a, _, how in update.moved:
+                if how is MoveDirectionality.UNIDIRECTIONAL and a in self.rows:
+                    self.left[a] = self.rows[a].params.allowed_token_ids
+            added = [(r, self._inherit(r, p), prompt, out) for r, p, prompt, out in update.added]
+            update = replace(update, added=added)
+        return super().step(logits, update)
+
+    def _inherit(self, r: int, params: SamplingParams) -> SamplingParams:
+        return replace(params, allowed_token_ids=params.allowed_token_ids or self.left.get(r))
+
+
 _LIBRARY = (
     Fault(
         name="order-topp-first",
@@ -253,6 +302,27 @@ _LIBRARY = (
         clauses=("LOGP03",),
         backend=RawLogprobAlias,
         shown="penalised",
+    ),
+    Fault(
+        name="swap-alias",
+        about="a swap of two rows leaves the second in both",
+        report="vllm-project/vllm PR 48419",
+        clauses=("STATE05",),
+        backend=SwapAlias,
+    ),
+    Fault(
+        name="output-copied",
+        about="output ids are copied when a request is added",
+        report="vllm-project/vllm-ascend PR 7785",
+        clauses=("STATE02",),
+        backend=CopiedOutput,
+    ),
+    Fault(
+        name="condense-leak",
+        about="a moved request leaves its allow-list in its old row",
+        report="vllm-project/vllm issue 43894",
+        clauses=("STATE04",),
+        backend=CondenseLeak,
     ),
 )
 FAULTS = {fault.name: fault for fault in _LIBRARY}

@@ -18,7 +18,10 @@ from aliquot.conformance.causes import Cause
 from aliquot.conformance.expectation import Expectation
 from aliquot.conformance.tiers import Tier
 from aliquot.contract.accuracy import CLASSES, AccuracyClass
+from aliquot.contract.batch import BatchUpdate, Request
 from aliquot.contract.clauses import clauses
+from aliquot.contract.output import SamplerOutput
+from aliquot.oracle import batch_state
 from aliquot.reports.results import (
     CheckResult,
     Finding,
@@ -295,6 +298,41 @@ class Judge:
             reported.judge_row(self, case, expected, r, answer)
         self.passed("exact", f"{case.mode}: columns, ids, values and ranks as wanted")
 
+    def given(self, case: Case, token_ids: Sequence[int]) -> None:
+        """Raw logprobs and ranks of given tokens, one per row (LOGP13)."""
+        declared = self.session.capabilities
+        if not declared.given_logprobs:
+            self.conclude(Verdict.UNSUPPORTED, "not declared: given_logprobs")
+        self.supports(case)
+        backend: Any = self.session.backend
+        tokens = np.array(token_ids, dtype=np.int64)
+        try:
+            found = backend.logprobs_of(
+                arrays.logits_for(case, declared), arrays.ids_for(tokens, declared)
+            )
+        except Exception as error:
+            self.conclude(Verdict.ERROR, f"logprobs_of raised {one_line(error)} on {case.name}")
+        output = SamplerOutput(
+            sampled_token_ids=arrays.ids_for(tokens[:, None], declared), logprobs=found
+        )
+        asked = case.asking("raw_logprobs", logprobs=0)
+        answer = self.read(output, asked)
+        for r in range(len(case.requests)):
+            reported.judge_row(self, asked, self.expect(asked), r, answer)
+        self.passed("exact", f"{len(tokens)} given tokens: values and ranks as wanted")
+
+    def refuses_shape(self, case: Case, logits: Any) -> None:
+        """Logits that do not fit the batch are refused with ValueError (ERR14)."""
+        if not self.session.capabilities.validates:
+            self.conclude(Verdict.UNSUPPORTED, "not declared: validates")
+        try:
+            self.session.backend.sample(logits, case.batch())
+        except ValueError as error:
+            return self.passed("exact", f"refused: {one_line(error)}")
+        except Exception as error:
+            self.fail(case, 0, "ValueError", one_line(error))
+        self.fail(case, 0, "ValueError", f"logits of shape {list(logits.shape)} accepted")
+
     def contained(self, case: Case, bad: int) -> None:
         """Row `bad` has no law: an error naming it, or an id; the other rows are as they should be."""
         self.supports(case)
@@ -315,6 +353,47 @@ class Judge:
             if not expected.drawable(place)[ids[r]]:
                 self.fail(case, r, "a neighbour's own tokens", f"id {ids[r]}", tokens=[int(ids[r])])
         self.passed("exact", f"bad row gives id {ids[bad]}, the others keep their support")
+
+    def history(self, name: str, updates: Iterable[BatchUpdate | None], vocab_size: int) -> None:
+        """After every update each row is what a fresh oracle makes of the same requests.
+
+        Each step's drawn tokens are appended to the live output lists, as an engine does.
+        """
+        if not self.session.capabilities.stateful:
+            self.conclude(Verdict.UNSUPPORTED, "not declared: stateful")
+        self.needs("processed_logits")
+        backend: Any = self.session.backend
+        self.reseed()
+        backend.start(vocab_size, "processed_logits")
+        rows: dict[int, Request] = {}
+        steps = 0
+        for steps, update in enumerate(updates, 1):
+            rows = batch_state.apply_update(rows, update)
+            case = Case(
+                name=f"{name}, step {steps}",
+                logits=self.rng.normal(size=(len(rows), vocab_size)).astype(np.float32),
+                requests=tuple(rows[r] for r in range(len(rows))),
+                mode="processed_logits",
+            )
+            self._step(case, update)
+        self.passed("exact", f"{steps} steps equal to a fresh batch")
+
+    def _step(self, case: Case, update: BatchUpdate | None) -> None:
+        backend: Any = self.session.backend
+        logits = arrays.logits_for(case, self.session.capabilities)
+        try:
+            output = backend.step(logits, update)
+        except Exception as error:
+            self.conclude(Verdict.ERROR, f"step raised {one_line(error)} in {case.name}")
+        answer, expected = self.read(output, case), self.expect(case)
+        for r, request in enumerate(case.requests):
+            if answer.logprobs is None or answer.logprobs.shape != case.logits.shape:
+                self.fail(case, r, f"values of shape {list(case.logits.shape)}", "another shape")
+            self._row_values(case, r, expected, answer.logprobs[r].astype(np.float64))
+            token = int(answer.ids[r])
+            if not expected.drawable(r)[token]:
+                self.fail(case, r, "a token of the row's support", f"id {token}", tokens=[token])
+            request.output_token_ids.append(token)
 
     # Evidence by draws
 

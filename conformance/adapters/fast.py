@@ -6,14 +6,15 @@ import torch
 
 import aliquot
 from aliquot.conformance.backend import Capabilities
-from aliquot.contract.batch import LOGPROBS_MODES, Batch
-from aliquot.contract.output import SamplerOutput
+from aliquot.contract.batch import LOGPROBS_MODES, Batch, BatchUpdate, LogprobsMode
+from aliquot.contract.output import Logprobs, SamplerOutput
 from aliquot.contract.profile import Profile
 from aliquot.fast.sampler import Sampler
+from aliquot.fast.state import BatchState
 
 
 class FastBackend:
-    """`aliquot.fast` on the CPU, a fresh persistent batch for every call."""
+    """`aliquot.fast` on the CPU; `sample` makes a fresh persistent batch for every call."""
 
     capabilities = Capabilities(
         name="fast",
@@ -21,6 +22,8 @@ class FastBackend:
         dtypes=("float32", "bfloat16", "float16"),
         logprobs_modes=LOGPROBS_MODES,
         validates=True,
+        stateful=True,
+        given_logprobs=True,
         profile=Profile(bad_row="invalid_mark"),
     )
 
@@ -31,6 +34,21 @@ class FastBackend:
     def reseed(self, seed: int) -> None:
         """Restart the noise of requests without a seed."""
         self.sampler.reseed(seed)
+
+    def start(self, vocab_size: int, mode: LogprobsMode) -> None:
+        """Begin with an empty persistent batch."""
+        profile = self.capabilities.profile
+        self.state = BatchState(vocab_size, logprobs_mode=mode, profile=profile)
+
+    def step(self, logits: Any, update: BatchUpdate | None) -> SamplerOutput:
+        """Follow the update, then sample one token per row."""
+        self.state.update(update)
+        output: SamplerOutput = self.sampler(logits, self.state)
+        return output
+
+    def logprobs_of(self, logits: Any, token_ids: Any) -> Logprobs:
+        """Raw logprobs and ranks of one given token per row."""
+        return self.sampler.logprobs_of(logits, token_ids)
 
     def sample(self, logits: Any, batch: Batch) -> SamplerOutput:
         """Sample one token per row."""

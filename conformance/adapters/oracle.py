@@ -8,10 +8,10 @@ import numpy.typing as npt
 
 import aliquot
 from aliquot.conformance.backend import Capabilities
-from aliquot.contract.batch import LOGPROBS_MODES, Batch
-from aliquot.contract.output import SamplerOutput
+from aliquot.contract.batch import LOGPROBS_MODES, Batch, BatchUpdate, LogprobsMode, Request
+from aliquot.contract.output import Logprobs, SamplerOutput
 from aliquot.contract.profile import CANONICAL, Profile
-from aliquot.oracle import law, pipeline, sampler
+from aliquot.oracle import batch_state, law, logprobs, pipeline, sampler
 
 Rows = npt.NDArray[np.float64]
 MANY_ROWS = 8
@@ -23,6 +23,8 @@ DECLARED = Capabilities(
     dtypes=("float32", "float16", "bfloat16"),
     logprobs_modes=LOGPROBS_MODES,
     validates=True,
+    stateful=True,
+    given_logprobs=True,
     accuracy="float64",
     profile=replace(CANONICAL, bad_row="invalid_mark"),
 )
@@ -64,6 +66,21 @@ class OracleBackend:
     def sample_rows(self, logits: Any, batch: Batch) -> SamplerOutput:
         """Sample row by row, with logprobs."""
         return sampler.sample(logits, batch, self.rng, profile=self.profile, steps=self.steps)
+
+    def start(self, vocab_size: int, mode: LogprobsMode) -> None:
+        """Begin with an empty batch."""
+        self.rows: dict[int, Request] = {}
+        self.vocab_size, self.mode = vocab_size, mode
+
+    def step(self, logits: Any, update: BatchUpdate | None) -> SamplerOutput:
+        """Recompute the batch from its rows, then sample."""
+        self.rows = batch_state.apply_update(self.rows, update)
+        batch = batch_state.batch_of(self.rows, self.vocab_size, logprobs_mode=self.mode)
+        return self.sample(logits, batch)
+
+    def logprobs_of(self, logits: Any, token_ids: Any) -> Logprobs:
+        """Raw logprobs and ranks of one given token per row."""
+        return logprobs.of_given_tokens(logits, token_ids)
 
     def outcome(self, logits: Any, batch: Batch) -> pipeline.Outcome | None:
         """What the contract's steps leave; None when a row has no law."""

@@ -84,10 +84,7 @@ def _print_witness(check: "CheckResult") -> None:
     if check.finding is None:
         return
     for name, item in check.finding.witness.items():
-        lines = item if name == "steps" else [item]
-        for step, line in enumerate(lines):
-            place = f"step {step}" if name == "steps" else name
-            out.print(f"     {place}: {value(line)}", markup=False)
+        out.print(f"     {name}: {value(item)}", markup=False)
     if check.finding.likely_cause:
         out.print(f"     likely cause: {check.finding.likely_cause}", markup=False)
 

@@ -76,8 +76,7 @@ class History:
 
     def witness(self, subject: Subject) -> dict[str, Any]:
         """The requests and each step's update and tokens as JSON values."""
-        lines = [_told(step) for step in replay(self, subject)]
-        return {"steps": lines}
+        return {f"step {i}": _told(played) for i, played in enumerate(replay(self, subject))}
 
 
 @dataclass

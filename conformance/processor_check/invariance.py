@@ -44,11 +44,12 @@ def argmax(row: Tensor) -> int:
 
 def _difference(r: int, best: int, now: int, before: Tensor, after: Tensor) -> Difference:
     tied = now >= 0 and after[now] == after[best] and before[now] < before[best]
-    close = bool(before[best] - before[now] <= band(before, after)) if tied else False
+    close = tied and bool(before[best] - before[now] <= band(before, after))
+    changed = [best] if now < 0 else [best, now]
+    told = (f"token {t} from {number(before[t])} to {number(after[t])}" for t in changed)
     return Difference(
         wanted=f"argmax {best} of row {r} to stay",
-        got=f"argmax {now}: token {best} went from {number(before[best])} to {number(after[best])}"
-        + (f", token {now} from {number(before[now])} to {number(after[now])}" if now >= 0 else ""),
+        got=f"{'no argmax' if now < 0 else f'argmax {now}'}: {', '.join(told)}",
         cause=_cause(best, now, before, after),
         decided=not close,
     )

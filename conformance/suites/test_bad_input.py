@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from aliquot.conformance import arrays
 from aliquot.conformance.case import named, row, stacked
 from aliquot.conformance.corpus.crafted import normal
 from aliquot.conformance.judge import Judge
@@ -44,6 +45,14 @@ def test_ERR15_parameters_are_refused(judge: Judge, clause: str, name: str, valu
     """A parameter outside its range is refused, naming request and field."""
     judge.clause_ids = (clause, "ERR15")
     judge.refuses(row("r7", [3.0, 2.0, 1.0, 0.0], **{name: value}), name)
+
+
+@pytest.mark.parametrize(("rows", "vocab"), [(1, 4), (3, 4), (2, 3), (2, 5)])
+def test_ERR14_shapes_that_disagree(judge: Judge, rows: int, vocab: int) -> None:
+    """Logits with more or fewer rows or columns than the batch are refused."""
+    case = stacked("two rows", row("a", [3.0, 2.0, 1.0, 0.0]), row("b", [0.0, 1.0, 2.0, 3.0]))
+    other = replace(case, logits=np.zeros((rows, vocab), np.float32))
+    judge.refuses_shape(case, arrays.logits_for(other, judge.session.capabilities))
 
 
 BAD_ROWS = {

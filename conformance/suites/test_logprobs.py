@@ -94,6 +94,13 @@ def test_LOGP12_explicit_ids_win(judge: Judge) -> None:
     judge.reported(row("both", normal(16, 8), logprob_token_ids=[3, 1], logprobs=5))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_LOGP13_given_tokens(judge: Judge, dtype: str) -> None:
+    """Logprobs and ranks of given tokens, ties included, follow the rules of sampled ones."""
+    rows = [row(f"row {i}", tied(64, i), dtype=dtype) for i in range(5)]
+    judge.given(stacked("prompt", *rows), [0, 63, 7, 31, 32])
+
+
 @pytest.mark.parametrize("mode", LOGPROBS_MODES)
 def test_RANK01_RANK02_RANK03_ties_share_the_worse_rank(judge: Judge, mode: LogprobsMode) -> None:
     """The rank counts the tokens whose value is at least the sampled one's, in the mode's values."""
