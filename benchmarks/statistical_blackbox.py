@@ -36,6 +36,7 @@ from aliquot.statistical.tail import GAPS, SOURCES, TailTest, hit_probability
 
 LIMIT = -math.log(RUN_ALPHA)
 LONGEST = 400
+DRAWN_ROW = "N(0,1), V = 128,256"
 FLAT = 0.25
 SHARED_ROWS = 8
 RARE = 0.01
@@ -108,17 +109,21 @@ def likelihood_ratio(report: Report, row: str, logits: Floats, runs: int) -> Non
 
 
 def two_sample(report: Report, row: str, logits: Floats, runs: int) -> None:
-    """Draws of each sample when the law is not known, with partitions from a pilot."""
+    """Draws of each sample, with partitions from the law or from a pilot of the reference."""
     law = softmax(logits)
     reference = sampler(law)
-    for name, (fault, step, _) in FAULTS.items():
-        draws = []
-        for run in range(runs):
-            rng = generator(run)
-            pilot = np.bincount(reference(PILOT, rng), minlength=len(law))
-            streams = [partial(draw, 8 * step, rng) for draw in (reference, sampler(fault(logits)))]
-            draws.append(draws_until_found(TwoSample(default_partitions(pilot)), *streams))
-        report.add(kind="two-sample", row=row, fault=name, pilot=PILOT, **summary(draws))
+    for source in ("law", "pilot"):
+        for name, (fault, step, _) in FAULTS.items():
+            draws = []
+            for run in range(runs):
+                rng = generator(run)
+                pilot = np.bincount(reference(PILOT, rng), minlength=len(law))
+                test = TwoSample(default_partitions(law if source == "law" else pilot))
+                samplers = (reference, sampler(fault(logits)))
+                streams = [partial(draw, 8 * step, rng) for draw in samplers]
+                draws.append(draws_until_found(test, *streams))
+            kind = f"two-sample, partitions of the {source}"
+            report.add(kind=kind, row=row, fault=name, **summary(draws))
 
 
 def shared_uniforms(kind: str, steps: int, rng: np.random.Generator) -> Floats:
@@ -195,11 +200,13 @@ def tails(report: Report, runs: int) -> None:
 
 
 def main(options: argparse.Namespace) -> None:
-    """Run all; the corpus contributes one peaked, one middling and one flat row."""
+    """Run one part; the corpus contributes one peaked, one middling and one flat row."""
+    if options.part == "two-sample":
+        two_sample(Report("two_sample"), DRAWN_ROW, normal_logits(), options.runs)
+        return
     report = Report("blackbox")
-    known_law(report, "N(0,1), V = 128,256", normal_logits(), options.runs)
-    likelihood_ratio(report, "N(0,1), V = 128,256", normal_logits(), options.runs)
-    two_sample(report, "N(0,1), V = 128,256", normal_logits(), options.runs)
+    known_law(report, DRAWN_ROW, normal_logits(), options.runs)
+    likelihood_ratio(report, DRAWN_ROW, normal_logits(), options.runs)
     real = corpus_logits(options.corpus)
     entropy = np.array([-float(np.sum(p * np.log(p + (p == 0)))) for p in map(softmax, real)])
     order = np.argsort(entropy)
@@ -212,4 +219,4 @@ def main(options: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    main(arguments(runs=20))
+    main(arguments(part="known law", runs=20))

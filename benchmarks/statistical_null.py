@@ -1,6 +1,6 @@
 """False alarms: complete runs at alpha = 1e-6, e-processes at alpha = 1e-3, uniform p-values.
 
-A complete run spends the ledger on seven named tests of float64 samplers that are correct: known
+A complete run spends the ledger on seven named tests of correct float64 samplers: known
 law on a drawn row and on a real row, two-sample, likelihood ratio, independence of a batch, equal
 ids and directed tails; it also replays a float32 race. Every e-value is looked at after each of `LOOKS`
 parts of the draws.

@@ -259,9 +259,9 @@ class TwoSample(EProcess):
         priors: how strongly each sample's estimate is drawn towards the pooled one.
 
     Draws are taken in blocks. The estimates ``a`` and ``b`` of the two laws come from earlier
-    blocks only; a block of ``m`` and ``n`` draws multiplies the e-value by the product of ``a/c`` over
-    the first and ``b/c`` over the second, ``c = (m a + n b) / (m + n)``. Whatever the common law,
-    its expectation is at most 1 by the weighted AM-GM inequality (Turner, Ly, Gruenwald 2024).
+    blocks only; a block of ``m`` and ``n`` draws multiplies the e-value by the product of ``a/c``
+    over the first and ``b/c`` over the second, ``c = (m a + n b) / (m + n)``. Whatever the common
+    law, its expectation is at most 1 by the weighted AM-GM inequality (Turner, Ly, Gruenwald 2024).
     """
 
     def __init__(self, partitions: Sequence[Partition], priors: Sequence[Prior] = PRIORS) -> None:

@@ -126,8 +126,8 @@ class Independence(EProcess):
         law: float64 [vocab], about the law of every row (a flat one shows the most).
         rows: rows of the batch.
 
-    Pairs: rows a power of two apart at one step; one row at two steps, 1 to 8 apart; and neighbouring
-    rows at neighbouring steps, which noise keyed by a running position shares.
+    Pairs: rows a power of two apart at one step; one row at two steps, 1 to 8 apart; and
+    neighbouring rows at neighbouring steps, which noise keyed by a running position shares.
     """
 
     def __init__(self, law: npt.ArrayLike, rows: int) -> None:

@@ -2,8 +2,8 @@
 
 A partition is chosen before the draws are seen, so a test on its cell counts is a test on the law.
 Mass rank sees temperature and smooth distortions; mass octaves and the tail cuts see a lost or
-fattened tail; ids modulo 2, 32 and 128 see lanes and warps; blocks of 16 and 256 ids see tiles and thread blocks;
-sixteen slices see shards of the vocabulary; head identity sees single likely tokens.
+fattened tail; ids modulo 2, 32 and 128 see lanes and warps; blocks of 16 and 256 ids see tiles and
+thread blocks; sixteen slices see shards of the vocabulary; head identity sees single likely tokens.
 """
 
 from dataclasses import dataclass

@@ -14,10 +14,10 @@ least favourable direction, half of the mass up and half down by the factor ``1 
 `aliquot.statistical.chisquare.minimum_detectable_effect`).
 
 Theory of the mixtures. Near the null the cell counts are Gaussian, and a Dirichlet mixture of
-concentration ``c`` over ``k`` cells has ``log e = z n / (2 (n + c)) - (k - 1) / 2 log(1 + n / c)`` with
-``z`` noncentral chi-square of ``k - 1`` degrees and noncentrality ``4 n TV**2``. The average over
-priors grows with ``z``, so its quantile is its value at the quantile of ``z``. Looking at all
-times can only find more.
+concentration ``c`` over ``k`` cells has
+``log e = z n / (2 (n + c)) - (k - 1) / 2 log(1 + n / c)`` with ``z`` noncentral chi-square of
+``k - 1`` degrees and noncentrality ``4 n TV**2``. The average over priors grows with ``z``, so its
+quantile is its value at the quantile of ``z``. Looking at all times can only find more.
 """
 
 import bisect
@@ -45,7 +45,7 @@ MOST_DRAWS = 10**12
 def known_law_effect(
     cells: int, draws: int, alpha: float, power: float = POWER, partitions: int = PARTITIONS
 ) -> float:
-    """TV over ``cells`` cells that `KnownLaw` finds; its evidence is averaged over ``partitions``."""
+    """TV over ``cells`` cells of one of ``partitions`` partitions that `KnownLaw` finds."""
     mixtures = 1 if cells == 2 else 2
     needed = _needed_chi_square(cells - 1, draws, alpha, mixtures * partitions)
     noncentrality = _noncentrality(needed, cells - 1, power)

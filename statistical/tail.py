@@ -1,4 +1,4 @@
-"""Directed tails: how fine a sampler's noise is, measured by tokens far below the best one, and named.
+"""Directed tails: how fine a sampler's noise is, measured far below the best token, and named.
 
 Signatures that other code may rely on::
 
@@ -6,9 +6,9 @@ Signatures that other code may rely on::
     hit_probability(source, gap, tail_tokens=TAIL_TOKENS) -> float
     TailTest().observe(gap, hits, draws) -> log_e;  .source() -> name of the noise source
 
-One token has logit 0 and many have logit ``-gap``. A tail token wins the exponential race iff its noise
-is below ``exp(-gap)`` times the best token's, so noise that cannot be small, because its uniform
-number has 24 bits, loses tail tokens from a gap of 16 nats on and all of them from 20. Each
+One token has logit 0 and many have logit ``-gap``. A tail token wins the exponential race iff its
+noise is below ``exp(-gap)`` times the best token's, so noise that cannot be small, because its
+uniform number has 24 bits, loses tail tokens from a gap of 16 nats on and all of them from 20. Each
 source has its own hit probability at each gap, in closed form; the hits are binomial.
 """
 
@@ -52,8 +52,8 @@ SOURCES: dict[str, NoiseSource] = {
     "float32 exponential": NoiseSource(24, 0.5, 33 * math.log(2)),
     "32-bit uniform": NoiseSource(32, 0.0, 32 * math.log(2)),
 }
-"""Named sources: ``-log(1 - k 2**-bits)``, and CUDA's ``-log(u)`` of a 32-bit ``u`` that is rounded to
-float32 and held off 1 by ``2**-24``."""
+"""Named sources: ``-log(1 - k 2**-bits)``, and CUDA's ``-log(u)`` of a 32-bit ``u`` that is rounded
+to float32 and held off 1 by ``2**-24``."""
 
 
 def tail_logits(gap: float, tail_tokens: int = TAIL_TOKENS) -> npt.NDArray[np.float64]:
@@ -97,7 +97,7 @@ class TailTest(EProcess):
         self.counts: dict[float, npt.NDArray[np.int64]] = {}
 
     def observe(self, gap: float, hits: int, draws: int) -> float:
-        """Add ``hits`` tail tokens in ``draws`` draws of `tail_logits(gap)`; return the log e-value.
+        """Add ``hits`` tail tokens in ``draws`` draws of `tail_logits`; return the log e-value.
 
         Raises:
             ValueError: hits outside ``0..draws``, or a gap that is not positive.
