@@ -31,7 +31,7 @@ class Capabilities:
     offers, `accuracy` a name in contract.accuracy.CLASSES. `validates` says that `sample` refuses bad parameters
     with ValueError, `stateful` that the backend is a StatefulBackend, `given_logprobs` that it has
     `logprobs_of(logits, token_ids) -> Logprobs`, raw logprobs of one given token per row. `noise` is
-    replayable when the draws' noise can be had.
+    replayable when the backend is a ReplayableBackend.
     """
 
     name: str
@@ -74,6 +74,23 @@ class StatefulBackend(Backend, Protocol):
 
     def step(self, logits: Any, update: BatchUpdate | None) -> SamplerOutput:
         """Follow the update (None: nothing changed), then sample one token per row of `logits` [n, V]."""
+        ...
+
+
+@runtime_checkable
+class ReplayableBackend(Backend, Protocol):
+    """A sampler that hands out the noise of its draws and can be given some."""
+
+    def last_noise(self) -> tuple[str, Any]:
+        """The noise of the last call: its kind and its values.
+
+        `inverse_cdf`: one uniform a row [n], the token is the first in id order whose cumulated probability exceeds
+        it. `gumbel` and `exponential_race`: one value a token [n, V].
+        """
+        ...
+
+    def inject(self, values: Any) -> None:
+        """Use these values as the next call's noise, NumPy float64 of the shape that `last_noise` has."""
         ...
 
 

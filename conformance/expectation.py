@@ -61,6 +61,11 @@ class Expectation:
         """Tokens [V] that every correct sampler of the declared arithmetic keeps in row `r`."""
         return np.asarray(self._keep.must[r])
 
+    @property
+    def exact_logprobs(self) -> Interval:
+        """Intervals [n, V] of the logprobs in the case's mode, before they are returned in float32."""
+        return self._values.logprobs
+
     @cached_property
     def shown(self) -> Interval:
         """Intervals [n, V] of the values that the case's logprobs mode shows.

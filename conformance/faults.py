@@ -37,7 +37,7 @@ class Fault:
 
     def make(self) -> OracleBackend:
         """The faulty sampler as a backend that declares what the oracle declares."""
-        declared = replace(DECLARED, name=f"fault:{self.name}")
+        declared = replace(DECLARED, name=f"fault:{self.name}", noise="opaque")
         return self.backend(steps=self.steps, capabilities=declared)
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NoReturn
@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from aliquot.conformance import arrays, causes, law_test, reported
+from aliquot.conformance import arrays, causes, law_test, replay_test, reported
 from aliquot.conformance.arrays import Answer, FormError
 from aliquot.conformance.backend import Backend, Capabilities, one_line
 from aliquot.conformance.case import Case
@@ -399,16 +399,50 @@ class Judge:
 
     def drawn(self, case: Case, draws: int) -> npt.NDArray[np.int64]:
         """Draw every row of the case `draws` times: int64 [draws, rows]."""
-        rows = len(case.requests)
-        most = max(1, CHUNK_VALUES // (rows * case.vocab_size))
-        parts = []
-        done = 0
-        while done < draws:
-            times = min(most, draws - done)
-            ids = self.answer(case.tiled(times)).ids
-            parts.append(ids.reshape(times, rows))
-            done += times
-        return np.concatenate(parts)
+        parts = [self.answer(part).ids for part in self._parts(case, draws)]
+        return np.concatenate(parts).reshape(draws, len(case.requests))
+
+    def _parts(self, case: Case, draws: int) -> Iterator[Case]:
+        """The case `draws` times over, in tiles of bounded size."""
+        most = max(1, CHUNK_VALUES // (len(case.requests) * case.vocab_size))
+        for start in range(0, draws, most):
+            yield case.tiled(min(most, draws - start))
+
+    def replays(self, case: Case) -> None:
+        """With the backend's own noise the oracle draws the same tokens, where the noise can be had."""
+        self.supports(case)
+        if self.session.capabilities.noise != "replayable":
+            self.conclude(Verdict.UNSUPPORTED, "not declared: replayable noise")
+        expected, rows = self.expect(case), len(case.requests)
+        backend: Any = self.session.backend
+        for part in self._parts(case, self.session.tier.law_draws):
+            ids = self.answer(part).ids.reshape(-1, rows)
+            kind, values = backend.last_noise()
+            if kind not in replay_test.KINDS:
+                self.fail(case, 0, f"noise of a kind in {replay_test.KINDS}", f"kind {kind!r}")
+            noise = np.asarray(values, dtype=np.float64)
+            noise = noise.reshape(-1, rows, *noise.shape[1:])
+            for r in range(rows):
+                replay_test.judge_row(self, case, expected, r, ids[:, r], kind, noise[:, r])
+
+    def extremes(self, case: Case, values: Sequence[float]) -> None:
+        """Injected noise at the ends of its range draws only tokens that may be kept (DRAW05)."""
+        self.supports(case)
+        if self.session.capabilities.noise != "replayable":
+            self.conclude(Verdict.UNSUPPORTED, "not declared: replayable noise")
+        backend: Any = self.session.backend
+        self.answer(case)
+        kind, last = backend.last_noise()
+        expected = self.expect(case)
+        for value in values:
+            backend.inject(np.full(np.shape(last), value))
+            ids = self.answer(case).ids
+            for r in range(len(case.requests)):
+                if not expected.drawable(r)[ids[r]]:
+                    wanted = _ids(np.flatnonzero(expected.drawable(r)))
+                    self.fail(case, r, f"an id in {wanted} for {kind} noise {value!r}",
+                              f"id {ids[r]}", tokens=[int(ids[r])])  # fmt: skip
+        self.passed("injected noise", f"{len(values)} extreme values of {kind} noise")
 
     def exact_mass(self, cases: Sequence[Case]) -> None:
         """Rows whose mass reaches p exactly in float32: the next token is not kept in all of them.

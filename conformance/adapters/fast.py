@@ -2,7 +2,9 @@
 
 from typing import Any
 
+import numpy as np
 import torch
+from torch import Tensor
 
 import aliquot
 from aliquot.conformance.backend import Capabilities
@@ -21,6 +23,7 @@ class FastBackend:
         version=aliquot.__version__,
         dtypes=("float32", "bfloat16", "float16"),
         logprobs_modes=LOGPROBS_MODES,
+        noise="replayable",
         validates=True,
         stateful=True,
         given_logprobs=True,
@@ -29,7 +32,22 @@ class FastBackend:
 
     def __init__(self) -> None:
         torch.set_num_threads(1)
-        self.sampler = Sampler(profile=self.capabilities.profile, seed=0)
+        self.given: Tensor | None = None
+        self.noise: tuple[str, Any] = ("inverse_cdf", np.zeros(0))
+        self.sampler = Sampler(profile=self.capabilities.profile, seed=0, noise_hook=self._hook)
+
+    def _hook(self, kind: str, values: Tensor) -> Tensor | None:
+        given, self.given = self.given, None
+        self.noise = kind, (values if given is None else given).cpu().numpy()
+        return given
+
+    def last_noise(self) -> tuple[str, Any]:
+        """The noise of the last call."""
+        return self.noise
+
+    def inject(self, values: Any) -> None:
+        """Use these values as the next call's noise."""
+        self.given = torch.from_numpy(values)
 
     def reseed(self, seed: int) -> None:
         """Restart the noise of requests without a seed."""

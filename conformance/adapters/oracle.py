@@ -14,7 +14,6 @@ from aliquot.contract.profile import CANONICAL, Profile
 from aliquot.oracle import batch_state, law, logprobs, pipeline, sampler
 
 Rows = npt.NDArray[np.float64]
-MANY_ROWS = 8
 
 DECLARED = Capabilities(
     name="oracle",
@@ -22,6 +21,7 @@ DECLARED = Capabilities(
     arrays="numpy",
     dtypes=("float32", "float16", "bfloat16"),
     logprobs_modes=LOGPROBS_MODES,
+    noise="replayable",
     validates=True,
     stateful=True,
     given_logprobs=True,
@@ -39,6 +39,8 @@ class OracleBackend:
 
     def __post_init__(self) -> None:
         self.reseed(0)
+        self.given: Rows | None = None
+        self.noise: Rows = np.zeros(0)
 
     def reseed(self, seed: int) -> None:
         """Restart the noise of requests without a seed."""
@@ -52,12 +54,13 @@ class OracleBackend:
     def sample(self, logits: Any, batch: Batch) -> SamplerOutput:
         """Sample from NumPy logits [n, V]; copies of one row share the work of its law."""
         batch.validate()
-        if batch.wants_logprobs or len(batch) < MANY_ROWS or not np.isfinite(logits).any(1).all():
+        if batch.wants_logprobs:
             return self.sample_rows(logits, batch)
         first, copies = unique_rows(logits, batch)
-        part = subset(batch, first)
-        outcome = pipeline.run(logits[first], part, profile=self.profile, steps=self.steps)
-        noise = sampler.uniforms(batch.requests, self.rng)
+        outcome = self.outcome(logits[first], subset(batch, first))
+        if outcome is None:
+            return self.sample_rows(logits, batch)
+        noise = self.uniforms(batch)
         ids = np.empty((len(batch), 1), dtype=self.profile.id_dtype)
         for u, probs in enumerate(outcome.law):
             ids[copies == u, 0] = self.draw(probs, noise[copies == u])
@@ -82,10 +85,26 @@ class OracleBackend:
         """Raw logprobs and ranks of one given token per row."""
         return logprobs.of_given_tokens(logits, token_ids)
 
+    def last_noise(self) -> tuple[str, Rows]:
+        """The uniforms of the last call."""
+        return "inverse_cdf", self.noise
+
+    def inject(self, values: Rows) -> None:
+        """Use these uniforms in the next call."""
+        self.given = values
+
+    def uniforms(self, batch: Batch) -> Rows:
+        """The noise of this call, kept for `last_noise`."""
+        self.noise = (
+            sampler.uniforms(batch.requests, self.rng) if self.given is None else self.given
+        )
+        self.given = None
+        return self.noise
+
     def outcome(self, logits: Any, batch: Batch) -> pipeline.Outcome | None:
-        """What the contract's steps leave; None when a row has no law."""
+        """What the steps leave; None when a row has no law."""
         try:
-            return pipeline.run(logits, batch, profile=self.profile)
+            return pipeline.run(logits, batch, profile=self.profile, steps=self.steps)
         except pipeline.RowError:
             return None
 

@@ -43,6 +43,34 @@ def test_DRAW01_the_law_of_real_rows(judge: Judge, case: Case) -> None:
     judge.law(case)
 
 
+REPLAYED = [
+    row("1000 tokens", normal(1000, 14, 3.0)),
+    row("V = 128,256", normal(128_256, 15)),
+    row("V = 128,256, filtered", normal(128_256, 16, 2.0), top_k=200, top_p=0.95, temperature=0.9),
+    *real_cases("prompts_f32", 2, temperature=0.8),
+    *real_cases("decode_bf16", 2, top_p=0.9),
+]
+
+
+@pytest.mark.parametrize("case", REPLAYED, ids=str)
+def test_DRAW01_DRAW09_replay(judge: Judge, case: Case) -> None:
+    """With the sampler's own noise the oracle draws the same tokens, but for rounding."""
+    judge.replays(case)
+
+
+FORBIDDEN = {
+    "masked ends": row("masked ends", [0.0] * 6, allowed_token_ids=[2, 3]),
+    "top-k": row("top-k", [0.0, 5.0, 4.0, 0.0], top_k=2),
+    "far below": row("far below", [-600.0, 0.0, -600.0], top_p=0.9),
+}
+
+
+@pytest.mark.parametrize("name", FORBIDDEN)
+def test_DRAW05_extreme_noise(judge: Judge, name: str) -> None:
+    """Noise of exactly 0, of 1 and next to them yields no masked token."""
+    judge.extremes(FORBIDDEN[name], [0.0, 2.0**-53, 2.0**-24, 0.5, 1 - 2.0**-24, 1 - 2.0**-53, 1.0])
+
+
 @pytest.mark.parametrize(
     "params", [{"allowed_token_ids": [2, 3]}, {"top_k": 2}, {"min_p": 0.9}], ids=named
 )

@@ -12,10 +12,10 @@ from aliquot.conformance import arrays
 from aliquot.conformance.adapters.oracle import DECLARED, OracleBackend
 from aliquot.conformance.backend import Capabilities
 from aliquot.conformance.case import Case, row, stacked
-from aliquot.conformance.corpus.crafted import exact_mass_cases, normal
+from aliquot.conformance.corpus.crafted import exact_mass_cases, normal, request_params
 from aliquot.conformance.judge import Concluded, Judge, Session
 from aliquot.conformance.tiers import TIERS
-from aliquot.contract.batch import Batch
+from aliquot.contract.batch import Batch, BatchUpdate
 from aliquot.contract.output import Logprobs, SamplerOutput
 from aliquot.reports.results import CheckResult, Verdict
 
@@ -260,3 +260,57 @@ def test_tiles_are_requests_of_their_own() -> None:
     tiled: Case = FOUR.tiled(3)
     assert [r.id for r in tiled.requests] == ["four.0", "four.1", "four.2"]
     assert np.array_equal(tiled.logits, np.tile(FOUR.logits, (3, 1)))
+
+
+WIDE = row("wide", normal(500, 8), temperature=1.0)
+
+
+def test_replay_agrees_with_the_oracle_itself() -> None:
+    """The oracle's own uniforms give its own tokens."""
+    result = judged(lambda judge: judge.replays(WIDE), clause="DRAW01")
+    assert (result.verdict, result.evidence) == (Verdict.PASS, "replay")
+
+
+def test_replay_finds_a_law_that_differs_by_a_thousandth() -> None:
+    """A thousandth of the draws moved to the next token is found in 4,000 draws."""
+    count = iter(range(10**6))
+
+    def moved(sampled: Any, batch: Batch) -> Any:
+        for place in range(len(sampled)):
+            if next(count) % 1000 == 999:
+                sampled[place] = (sampled[place] + 1) % 500
+        return sampled
+
+    result = judged(lambda judge: judge.replays(WIDE), ids(moved), clause="DRAW01")
+    assert result.verdict is Verdict.FAIL
+    assert result.finding is not None
+    assert result.finding.effect is not None
+    assert result.finding.effect.startswith("4 of 4000 draws differ")
+
+
+def test_injected_noise_finds_a_masked_token() -> None:
+    """A sampler that answers u = 1 with the last id, masked or not, is a finding."""
+
+    def last_at_one(sampled: Any, batch: Batch) -> Any:
+        return np.where(sampled == 3, 5, sampled)
+
+    case = row("masked ends", [0.0] * 6, allowed_token_ids=[2, 3])
+    result = judged(lambda j: j.extremes(case, [0.0, 1.0]), ids(last_at_one), clause="DRAW05")
+    assert result.finding is not None
+    assert result.finding.wanted == "an id in {2, 3} for inverse_cdf noise 1.0"
+    assert judged(lambda j: j.extremes(case, [0.0, 1.0]), clause="DRAW05").verdict is Verdict.PASS
+
+
+def test_a_history_that_keeps_the_first_request_is_found() -> None:
+    """An adapter that ignores updates after the first is red at once."""
+
+    @dataclass
+    class Deaf(OracleBackend):
+        def step(self, logits: Any, update: Any) -> SamplerOutput:
+            return super().step(logits, update if not self.rows else None)
+
+    changed = BatchUpdate(batch_size=1, added=[(0, request_params(8), [], [])])
+    first = BatchUpdate(batch_size=1, added=[(0, request_params(0), [], [])])
+    judge = Judge(Session("deaf", Deaf(), TIERS["smoke"], 0), "STATE03_c", ("STATE03",), "t", "")
+    with pytest.raises(Concluded, match=r"FAIL .* keeps 12: lost none, too many"):
+        judge.history("overwritten", [first, changed], 12)

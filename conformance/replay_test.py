@@ -1,0 +1,98 @@
+"""The replay test of one row: the oracle draws with the backend's own noise and must draw the same tokens."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from aliquot.conformance import causes
+from aliquot.conformance.case import Case
+from aliquot.conformance.expectation import Expectation
+from aliquot.reports.results import Statistic
+from aliquot.statistical import replay
+from aliquot.statistical.power import replay_effect
+
+if TYPE_CHECKING:
+    from aliquot.conformance.judge import Judge
+
+KINDS = ("inverse_cdf", "gumbel", "exponential_race")
+
+
+def judge_row(
+    judge: "Judge",
+    case: Case,
+    expected: Expectation,
+    r: int,
+    ids: npt.NDArray[np.int64],
+    kind: str,
+    noise: npt.NDArray[Any],
+) -> None:
+    """Fail the check at the first draw of row `r` that no rounding explains.
+
+    `ids` are int64 [draws]; `noise` is float64 [draws] for `inverse_cdf`, whose order is that of the ids, and
+    [draws, V] for `gumbel` and `exponential_race`.
+    """
+    if r in expected.greedy_rows:
+        return
+    law = expected.outcome.law[r]
+    if kind == "inverse_cdf":
+        found = replay.inverse_cdf(law, noise, ids, _cumulative_bound(case, expected, r))
+    else:
+        with np.errstate(divide="ignore"):
+            scores = np.log(law)
+        race = replay.gumbel_max if kind == "gumbel" else replay.exponential_race
+        found = race(scores, noise, ids, _score_bound(case, expected, r, noise, kind))
+    judge.statistics.append(
+        Statistic(
+            method=f"replay, {kind.replace('_', ' ')}",
+            draws=found.draws,
+            alpha=0.0,
+            p_value=1.0 if found.passed else 0.0,
+            mde_tv=float(f"{replay_effect(found.draws):.4g}"),
+            gates=False,
+        )
+    )
+    if not found.passed:
+        _fail(judge, case, r, ids, found)
+    judge.passed("replay", f"{found.draws} draws replayed, {len(found.rounded)} by rounding")
+
+
+def _fail(
+    judge: "Judge", case: Case, r: int, ids: npt.NDArray[np.int64], found: replay.Replay
+) -> None:
+    first = found.mismatches[0]
+    judge.fail(
+        case, r,
+        f"id {found.wanted[first]} in draw {first} with the noise used",
+        f"id {ids[first]}",
+        tokens=[int(found.wanted[first]), int(ids[first])],
+        effect=f"{len(found.mismatches)} of {found.draws} draws differ; margin "
+        f"{found.margin[first]:.3g}, rounding explains {found.bound[first]:.3g}",
+        cause=causes.of_draws(case, r, ids, judge.session.capabilities),
+    )  # fmt: skip
+
+
+def _log_error(case: Case, expected: Expectation, r: int) -> npt.NDArray[np.float64]:
+    """Largest error of each token's log probability [V]; infinite where its stay is undecided."""
+    shown = replace(expected, case=replace(case, mode="processed_logprobs")).exact_logprobs
+    with np.errstate(invalid="ignore"):
+        width = shown.hi[r] - shown.lo[r]
+    return np.where(shown.hi[r] == -np.inf, 0.0, width)
+
+
+def _cumulative_bound(case: Case, expected: Expectation, r: int) -> float:
+    """Largest error of a cumulative probability: that of each token's mass, and that of the sums."""
+    law = expected.outcome.law[r]
+    relative = np.minimum(np.expm1(np.minimum(_log_error(case, expected, r), 1.0)), 1.0)
+    return float((law * relative).sum()) + 2 * expected.accuracy.sum_error(len(law))
+
+
+def _score_bound(
+    case: Case, expected: Expectation, r: int, noise: npt.NDArray[Any], kind: str
+) -> npt.NDArray[np.float64]:
+    """Largest error of each token's score in the race: log probability, noise, one addition or division."""
+    with np.errstate(divide="ignore"):
+        own = np.abs(noise if kind == "gumbel" else np.log(noise))
+    unit = expected.accuracy.unit
+    return _log_error(case, expected, r) + unit * (2 + np.where(np.isfinite(own), own, 0.0))
