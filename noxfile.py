@@ -84,6 +84,40 @@ def wheel(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Benchmarks of the production sampler; results go to docs/."""
+    """The production sampler beside other samplers and the speed of the oracle, into docs/.
+
+    Other samplers take part where they are installed: `nox -s bench -- --with-vllm LIST` adds the packages of a
+    requirements file.
+    """
+    arguments = list(session.posargs)
+    install(session, "-e", ".", "transformers")
+    if "--with-vllm" in arguments:
+        place = arguments.index("--with-vllm")
+        session.install("--no-deps", "-r", arguments[place + 1])
+        del arguments[place : place + 2]
+    session.run("python", "benchmarks/sampler_bench.py", "--docs", *arguments)
+    session.run("python", "benchmarks/oracle_speed.py")
+
+
+@nox.session
+def certify(session: nox.Session) -> None:
+    """The oracle against a 50-digit evaluation on 100,000 rows; the result goes to docs/."""
+    install(session, "-e", ".", *GROUPS["test"])
+    session.run("python", "benchmarks/certify.py", *session.posargs)
+    session.run("python", "benchmarks/oracle_sharpness.py")
+
+
+@nox.session
+def statistics(session: nox.Session) -> None:
+    """The figures of docs/statistics.md: draws needed, false alarms, power, speed."""
     install(session, "-e", ".")
-    session.run("python", "benchmarks/sampler_bench.py", *session.posargs)
+    for name in ("speed", "power", "replay", "blackbox", "weak", "null", "tables"):
+        session.run("python", f"benchmarks/statistical_{name}.py", env=ONE_THREAD)
+
+
+@nox.session
+def faults(session: nox.Session) -> None:
+    """Every fault of the library through the suite; the table goes to README, the picture to docs/."""
+    install(session, "-e", ".")
+    session.run("python", "benchmarks/kill_table.py", env=ONE_THREAD)
+    session.run("python", "benchmarks/report_picture.py", env=ONE_THREAD)
