@@ -44,12 +44,17 @@ class Timing:
         return (now() - begin) * 1e3
 
     def interleaved(self, steps: dict[str, Step], logits: Tensor) -> dict[str, list[float]]:
-        """Times of each step; the steps take turns of `CALLS` calls, the first round warms up."""
+        """Times of each step; the steps take turns of `CALLS` calls, the first round warms up.
+
+        Each round starts with another step, so that none always follows the same neighbour.
+        """
         buffer = torch.empty_like(logits)
-        found: dict[str, list[float]] = {name: [] for name in steps}
+        names = list(steps)
+        found: dict[str, list[float]] = {name: [] for name in names}
         for turn in range(self.repeats + 1):
-            for name, step in steps.items():
-                times = [self.milliseconds(step, logits, buffer) for _ in range(CALLS)]
+            for place in range(len(steps)):
+                name = names[(turn + place) % len(steps)]
+                times = [self.milliseconds(steps[name], logits, buffer) for _ in range(CALLS)]
                 found[name] += times if turn else []
         return found
 

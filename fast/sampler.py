@@ -71,6 +71,10 @@ class Sampler(nn.Module):
         if len(rows) == 0:
             return SamplerOutput(sampled_token_ids=self._ids(rows.new_empty(0)))
         source = Logits(rows)
+        if state.plan.only_argmax:
+            return SamplerOutput(
+                sampled_token_ids=self._ids(self._mark_bad(source.peak.token, source.peak))
+            )
         tokens, drawn = self._draw_rows(source, state)
         tokens = self._mark_bad(tokens, source.peak)
         logprobs = self._logprobs(source if raw is None else Logits(raw), tokens, drawn, state)
@@ -189,10 +193,10 @@ class Sampler(nn.Module):
         return self._generators[device]
 
     def _mark_bad(self, tokens: Tensor, peak: Peak) -> Tensor:
-        any_valid = self.profile.bad_row == "any_valid_id"
-        return torch.where(
-            peak.value.isfinite(), tokens, peak.token if any_valid else INVALID_TOKEN
-        )
+        bad = peak.value.isfinite().logical_not_()
+        if self.profile.bad_row == "any_valid_id":
+            return torch.where(bad, peak.token, tokens)
+        return tokens.masked_fill(bad, INVALID_TOKEN)
 
     def _ids(self, tokens: Tensor) -> Tensor:
         dtype = torch.int32 if self.profile.id_dtype == "int32" else torch.int64

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -85,6 +86,11 @@ class Plan:
     seeds: Tensor
     num_logprobs: int | None
     explicit_ids: tuple[tuple[int, ...] | None, ...] | None
+
+    @cached_property
+    def only_argmax(self) -> bool:
+        """Whether every row is greedy and none wants logprobs."""
+        return not self.groups and not self.wants_logprobs
 
     @property
     def wants_logprobs(self) -> bool:

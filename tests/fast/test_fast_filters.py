@@ -117,6 +117,8 @@ PROFILES = [
         [0, 1],
     ),
     (TENTHS, P(top_k=2, top_p=0.5), Profile(filter_order="joint"), [2, 3]),
+    (TENTHS, P(top_k=2, top_p=0.5), Profile(filter_order="joint", topk_ties="lowest_ids"), [2, 3]),
+    (torch.tensor([0.0, -50.0]), P(), Profile(topp_ties="lowest_ids"), [0, 1]),
     (torch.tensor([3.0, 2.0, 1.0]), P(top_p=0.8, temperature=0.5), Profile(temperature_order="after"), [0, 1]),
     (torch.tensor([0.0, 2.0, 4.0]), P(min_p=0.2, temperature=2.0), Profile(minp_order="before_temperature"), [2]),
     (
@@ -202,3 +204,10 @@ def test_support_over_whole_rows(row, params, wanted, edges, monkeypatch):
     monkeypatch.setattr(paths, "_Selected", getattr(paths, edges))
     monkeypatch.setattr(state_module, "REACH", {})
     assert support(spread(row), params) == wanted
+
+
+def test_largest_tokens_in_as_many_blocks():
+    """Sixty distinct tokens, each in a block of its own, are cut to the 50 largest."""
+    row = torch.zeros(WIDE)
+    row[torch.arange(60) * 199] = torch.arange(1.0, 61.0)
+    assert support(row, P(top_k=50)) == [i * 199 for i in range(10, 60)]

@@ -194,3 +194,16 @@ def test_moving_a_request_without_masks_frees_the_target():
     state.update(BatchUpdate(batch_size=1, moved=[(1, 0, UNI)]))
     logits = torch.tensor([[0.0, 1, 2, 3, 4, 5]])
     assert Sampler()(logits, state).sampled_token_ids.tolist() == [[5]]
+
+
+def test_change_after_a_step():
+    """A request that replaces another between two steps is drawn by its own parameters."""
+    state = state_of(P(temperature=0.0))
+    logits = torch.tensor([[0.0, 1, 2, 3, 4, 5]])
+    hook = lambda _, noise: torch.zeros_like(noise)  # noqa: E731
+    sampler = Sampler(noise_hook=hook)
+    steps = [sampler(logits.clone(), state).sampled_token_ids.item()]
+    for params in (P(), P(top_k=2)):
+        state.update(BatchUpdate(batch_size=1, added=added((0, params))))
+        steps.append(sampler(logits.clone(), state).sampled_token_ids.item())
+    assert steps == [5, 0, 4]
