@@ -54,7 +54,7 @@ class Habits:
 
     `fill` is the move that closes a gap: UNIDIRECTIONAL, or SWAP with the empty row. With `lists_refilled` a row that
     was emptied and filled in one step is named as removed too. With `placeholder` an output grows by
-    -1, replaced by the token a step later. With `keeps_size` as many requests come as go.
+    -1 before the update, replaced by the token before apply. With `keeps_size` as many requests come as go.
     """
 
     fill: MoveDirectionality = MoveDirectionality.UNIDIRECTIONAL
@@ -86,14 +86,22 @@ class Played:
     requests: list[Request]
     update: BatchUpdate | None
     grown: list[int]
+    unsettled: list[tuple[list[int], int]]
+
+    def settle(self) -> None:
+        """Put the tokens where placeholders stand."""
+        while self.unsettled:
+            output, token = self.unsettled.pop()
+            output[-1] = token
 
 
 def replay(history: History, subject: Subject) -> Iterator[Played]:
     """Play a history; the first update adds the first requests."""
     batch = _PersistentBatch(history.habits)
-    yield batch.play(Step(start=history.first), subject)
-    for step in history.steps:
-        yield batch.play(step, subject)
+    for step in (Step(start=history.first), *history.steps):
+        played = batch.play(step, subject)
+        yield played
+        played.settle()
 
 
 @dataclass
@@ -112,17 +120,21 @@ class _PersistentBatch:
         update = self.builder.get_and_reset(len(self.rows))
         if update is not None and named:
             update = replace(update, removed=sorted([*update.removed, *named], reverse=True))
-        return Played([self.rows[r] for r in range(len(self.rows))], update, grown)
+        return Played(
+            requests=[self.rows[row] for row in range(len(self.rows))],
+            update=update,
+            grown=[token for _, token in grown],
+            unsettled=grown if self.habits.placeholder else [],
+        )
 
-    def _grow(self, tokens: tuple[int, ...]) -> list[int]:
-        """Append a token to every output, in turn."""
+    def _grow(self, tokens: tuple[int, ...]) -> list[tuple[list[int], int]]:
+        """Append a token, or a placeholder, to every output; the outputs and their tokens."""
         if not tokens:
             return []
-        grown = [tokens[row % len(tokens)] for row in range(len(self.rows))]
-        for row, token in enumerate(grown):
-            output = self.rows[row].output_token_ids
-            if output and output[-1] == PLACEHOLDER:
-                output[-1] = token
+        grown = [
+            (r.output_token_ids, tokens[row % len(tokens)]) for row, r in sorted(self.rows.items())
+        ]
+        for output, token in grown:
             output.append(PLACEHOLDER if self.habits.placeholder else token)
         return grown
 

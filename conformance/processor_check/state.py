@@ -44,6 +44,7 @@ def departs(subject: Subject, history: History, applications: int = 1) -> Differ
     for step, played in enumerate(replay(history, subject)):
         for time in range(applications):
             update(veteran, played.update if time == 0 else None)
+            played.settle()
             found = _compare(subject, veteran, played, step)
             if found is not None:
                 return found
@@ -83,7 +84,7 @@ CHECKS = (
     _check("removed-added", "STATE01", "A row removed and added in one update holds the new request",
            finish=True, start=True, habits=REFILL),
     _check("live-output", "STATE02", "Tokens are seen without an update", grown=True),
-    _check("placeholder", "STATE02", "A placeholder is replaced by its token", grown=True,
+    _check("placeholder", "STATE02", "A token that comes between update and apply is seen", grown=True,
            habits=PLACEHOLDER),
     _check("overwrite", "STATE03", "An add replaces the request that was there",
            finish=True, start=True, habits=REPLACE),
