@@ -12,6 +12,7 @@ uniform number has 24 bits, loses tail tokens from a gap of 16 nats on and all o
 source has its own hit probability at each gap, in closed form; the hits are binomial.
 """
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -63,6 +64,7 @@ def tail_logits(gap: float, tail_tokens: int = TAIL_TOKENS) -> npt.NDArray[np.fl
     return logits
 
 
+@functools.cache
 def hit_probability(source: str, gap: float, tail_tokens: int = TAIL_TOKENS) -> float:
     """Probability that a draw is a tail token.
 
