@@ -25,7 +25,7 @@ class TransformersBackend:
             {"temperature", "top_k", "top_p", "min_p", "repetition_penalty", "logprobs"}
         ),
         logprobs_modes=("processed_logits",),
-        accuracy="float32-sequential",
+        accuracy="float32-lanes",
         profile=Profile(
             topp_ties="highest_ids", minp_order="after_filters", logprobs="raw",
             bad_row="error", topp_exact="stop",

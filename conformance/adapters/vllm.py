@@ -30,6 +30,7 @@ class VllmBackend:
         dtypes=("float32", "bfloat16", "float16"),
         parameters=PARAMETERS - NOT_IN_THE_SAMPLER,
         logprobs_modes=LOGPROBS_MODES,
+        accuracy="float32-lanes",
         profile=Profile(topp_ties="highest_ids", id_dtype="int32", bad_row="any_valid_id"),
     )
 
