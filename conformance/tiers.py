@@ -19,7 +19,7 @@ TIERS = {
     for tier in (
         Tier("smoke", "a look, in seconds", 4_000, 64, 2),
         Tier("pr", "the gate for a change", 20_000, 256, 6),
-        Tier("full", "a release, in minutes", 300_000, 4_096, 24),
+        Tier("full", "a release, in minutes", 100_000, 1_024, 24),
     )
 }
 ALPHA = 1e-6
