@@ -142,8 +142,14 @@ def explain(
     params: Annotated[str, typer.Option(help="Further parameters as a JSON object.")] = "{}",
     accuracy: Annotated[str, typer.Option(help="Declared arithmetic.")] = "float32",
     html: Annotated[Path | None, typer.Option(help="Also write a page.")] = None,
+    dispatch: Annotated[
+        bool, typer.Option("--dispatch", help="Show instead which kernels `fast` uses here.")
+    ] = False,
 ) -> None:
     """Show every step of one row: what it masked and what is left."""
+    if dispatch:
+        out.print(_dispatch())
+        return
     from aliquot.conformance import explain as explaining
 
     named = {
@@ -192,6 +198,15 @@ def _backends() -> Table:
     table = _table("backend", "comes from")
     for name, point in installed().items():
         table.add_row(name, point.value)
+    return table
+
+
+def _dispatch() -> Table:
+    from aliquot.fast import dispatch
+
+    table = _table("platform", "when", "path here", "why")
+    for line in dispatch.explain():
+        table.add_row(*line)
     return table
 
 

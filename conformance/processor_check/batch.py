@@ -1,6 +1,5 @@
 """A batch of requests with their logits, small and full of ties: what one step of a processor sees."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +13,7 @@ from aliquot.conformance.processor_check.subject import Subject, apply
 from aliquot.contract.batch import Request
 from aliquot.fast.processors.interface import RequestParams
 
-LEVELS = (0.0, 1.0, -1.0, 2.0, 3.0, 5.0, -5.0, 0.5, 30.0, -30.0, 10000.0, -torch.inf)
+LEVELS = (0.0, 1.0, -torch.inf, -1.0, 3.0, 5.0, 0.5, 30.0, -30.0, 10000.0)
 RESTS = (0.0, -1.0, -10.0, -torch.inf)
 TEMPERATURES = (1.0, 0.25, 2.0, 0.0)
 MOST_ROWS = 3
@@ -88,22 +87,19 @@ class Rows:
         return {f"row {r}": row.witness(subject) for r, row in enumerate(self.rows)}
 
 
-def batches(
-    subject: Subject, temperatures: Sequence[float] = TEMPERATURES
-) -> st.SearchStrategy[Rows]:
-    """Batches of one to three requests, the plain ones first."""
-    return st.lists(rows(subject, temperatures), min_size=1, max_size=MOST_ROWS).map(
-        lambda chosen: Rows(tuple(chosen))
-    )
+def batches(subject: Subject, most: int) -> st.SearchStrategy[Rows]:
+    """Batches of one to `most` requests, the plain ones first."""
+    chosen = st.lists(rows(subject), min_size=1, max_size=most)
+    return chosen.map(lambda made: Rows(tuple(made)))
 
 
-def rows(subject: Subject, temperatures: Sequence[float]) -> st.SearchStrategy[Row]:
+def rows(subject: Subject) -> st.SearchStrategy[Row]:
     """Rows with at least one token that is not masked."""
     size = len(subject.tokens)
     made = st.builds(
         Row,
         kind=st.integers(0, len(subject.kinds) - 1),
-        temperature=st.sampled_from(temperatures),
+        temperature=st.sampled_from(TEMPERATURES),
         prompt=token_lists(subject),
         output=token_lists(subject),
         values=st.lists(st.sampled_from(LEVELS), min_size=size, max_size=size).map(tuple),

@@ -14,7 +14,6 @@ from aliquot.conformance.processor_check import (
     invariance,
     rows,
     state,
-    values,
 )
 from aliquot.conformance.processor_check.outcome import Check, Outcome, failed
 from aliquot.conformance.processor_check.params import as_json
@@ -31,7 +30,7 @@ from aliquot.reports.results import (
     Verdict,
 )
 
-MODULES = (interface, invariance, rows, values, state, device, hook)
+MODULES = (interface, invariance, rows, state, device, hook)
 CHECKS: tuple[Check, ...] = tuple(check for module in MODULES for check in module.CHECKS)
 
 

@@ -183,13 +183,13 @@ class _PersistentBatch:
 
 def histories(
     subject: Subject,
+    most: int,
     *,
     finish: bool = False,
     start: bool = False,
     swaps: bool = False,
     grown: bool = False,
     habits: Habits = USUAL,
-    most: int = MOST_FIRST,
 ) -> st.SearchStrategy[History]:
     """Histories made only of the given kinds of change, with at most `most` requests at first."""
     none = st.just(())

@@ -1,9 +1,9 @@
 """PLUG09: the parts of the interface, and that a processor does anything at all with the given requests."""
 
-from aliquot.conformance.processor_check.batch import Rows, batches
+from aliquot.conformance.processor_check.batch import MOST_ROWS, Rows, batches
 from aliquot.conformance.processor_check.compare import first_difference
 from aliquot.conformance.processor_check.outcome import Check, Outcome, failed, passed
-from aliquot.conformance.processor_check.search import Difference, smallest
+from aliquot.conformance.processor_check.search import EXAMPLES, Difference, searched
 from aliquot.conformance.processor_check.subject import Subject, additions, update
 from aliquot.reports.results import Verdict
 
@@ -27,7 +27,7 @@ def check_active(subject: Subject) -> Outcome:
         same = first_difference(rows.logits(subject), rows.applied(subject)) is None
         return None if same else Difference(wanted="", got="a change")
 
-    if smallest(subject, batches(subject), changes).fault is not None:
+    if searched(subject, batches(subject, MOST_ROWS), changes, EXAMPLES).fault is not None:
         return passed("the given requests make it act")
     return Outcome(
         verdict=Verdict.ERROR,

@@ -1,9 +1,11 @@
 """PLUG01: the claim about the argmax decides the place of a processor, so it must be true."""
 
+from functools import partial
+
 import torch
 from torch import Tensor
 
-from aliquot.conformance.processor_check.batch import Rows, batches
+from aliquot.conformance.processor_check.batch import MOST_ROWS, Rows, batches
 from aliquot.conformance.processor_check.compare import band, number
 from aliquot.conformance.processor_check.outcome import Check, Outcome, of_search, passed
 from aliquot.conformance.processor_check.search import Difference, smallest
@@ -15,7 +17,8 @@ EXAMPLES = 400
 
 def check_claim(subject: Subject) -> Outcome:
     """A claim of invariance holds on every row found; a claim against it is seen to be needed."""
-    search = smallest(subject, batches(subject), lambda rows: moved(subject, rows), EXAMPLES)
+    strategy, judge = partial(batches, subject), partial(moved, subject)
+    search = smallest(subject, strategy, MOST_ROWS, judge, EXAMPLES)
     if subject.claims_invariance:
         return of_search(search, f"the argmax stayed in {EXAMPLES} batches, equal maxima included")
     if search.fault is not None:

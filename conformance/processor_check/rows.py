@@ -1,21 +1,15 @@
-"""INV03, IO02, IO10: what apply may do to rows, however they lie and however few there are."""
+"""INV03, DRAW02, ERR16, IO02, IO04, IO10: rows, however they lie and however few there are."""
 
+from collections.abc import Callable
 from functools import partial
 
 import torch
-from torch import Tensor
 
-from aliquot.conformance.backend import one_line
-from aliquot.conformance.processor_check.batch import Rows, batches
-from aliquot.conformance.processor_check.compare import (
-    band,
-    different,
-    first_difference,
-    form,
-    number,
-)
+from aliquot.conformance.processor_check import judges
+from aliquot.conformance.processor_check.batch import MOST_ROWS, Rows, batches
+from aliquot.conformance.processor_check.compare import form
 from aliquot.conformance.processor_check.outcome import Check, Outcome, failed, of_search, passed
-from aliquot.conformance.processor_check.search import EXAMPLES, Difference, smallest
+from aliquot.conformance.processor_check.search import Difference, Judge, searched, smallest
 from aliquot.conformance.processor_check.subject import (
     ProcessorRaised,
     Subject,
@@ -25,59 +19,36 @@ from aliquot.conformance.processor_check.subject import (
 from aliquot.contract.batch import BatchUpdate
 from aliquot.fast.processors.interface import LogitsProcessor
 
-SPARE = 3
-SENTINEL = 99.0
+EXAMPLES = 300
+JUDGES = (
+    judges.neighbours,
+    judges.masked,
+    judges.finite,
+    judges.same_form,
+    judges.in_wider_buffer,
+)
 
 
-def check_own_rows(subject: Subject) -> Outcome:
-    """Each row comes out as it does alone."""
-    search = smallest(subject, batches(subject), partial(neighbours, subject))
-    return of_search(search, f"each row comes out as it does alone in {EXAMPLES} batches")
+def check_rows(subject: Subject, judge: Judge[Rows]) -> Outcome:
+    """Nothing is found fault with in any batch; the batches are searched once for all judges together."""
+    held = f"held in {EXAMPLES} batches"
+    if "rows are right" not in subject.memory:
+        subject.memory["rows are right"] = _any_fault(subject) is None
+    if subject.memory["rows are right"]:
+        return passed(held)
+    search = smallest(subject, partial(batches, subject), MOST_ROWS, judge, EXAMPLES)
+    return of_search(search, held)
 
 
-def neighbours(subject: Subject, rows: Rows) -> Difference | None:
-    """The first row that comes out differently beside others."""
-    before, together = rows.logits(subject), rows.applied(subject)
-    for r, row in enumerate(rows.rows):
-        alone = Rows((row,)).applied(subject)
-        place = first_difference(alone, together[r : r + 1])
-        if place is not None:
-            return _neighbour(r, place[1], before[r], alone[0], together[r])
-    return None
+def _any_fault(subject: Subject) -> Difference | None:
+    """A fault or doubt that any of the judges has."""
 
+    def judge(rows: Rows) -> Difference | None:
+        found = (judge(subject, rows) for judge in JUDGES)
+        return next((difference for difference in found if difference is not None), None)
 
-def _neighbour(r: int, token: int, before: Tensor, alone: Tensor, together: Tensor) -> Difference:
-    gap = (alone - together)[different(alone, together)].abs().nan_to_num(nan=torch.inf)
-    return Difference(
-        wanted=f"logit {number(alone[token])} of token {token} in row {r}, as when the row is alone",
-        got=f"{number(together[token])} beside the others ({number(before[token])} before)",
-        cause="the row's result depends on other rows, or a change meant for another row reaches it",
-        decided=float(gap.max()) > band(alone, together),
-    )
-
-
-def check_stride(subject: Subject) -> Outcome:
-    """Rows in a wider buffer come out as in one of their own, and nothing beside them is written."""
-    search = smallest(subject, batches(subject), partial(in_wider_buffer, subject))
-    return of_search(search, f"rows in a wider buffer come out the same in {EXAMPLES} batches")
-
-
-def in_wider_buffer(subject: Subject, rows: Rows) -> Difference | None:
-    """What differs when the rows are columns of a wider buffer."""
-    logits = rows.logits(subject)
-    buffer = torch.full((len(logits), logits.shape[1] + SPARE), SENTINEL)
-    view = buffer[:, : logits.shape[1]].copy_(logits)
-    try:
-        after = subject.fresh(rows.requests(subject)).apply(view)
-    except Exception as error:
-        raise ProcessorRaised(f"apply raised {one_line(error)} in a wider buffer") from error
-    wanted = rows.applied(subject)
-    place = first_difference(wanted, after)
-    if place is not None:
-        told = f"logit {number(wanted[place])} of token {place[1]} in row {place[0]}"
-        return Difference(wanted=told, got=f"{number(after[place])} in a wider buffer")
-    spilt = bool((buffer[:, logits.shape[1] :] != SENTINEL).any())
-    return Difference(wanted="nothing written beside the rows", got="a write") if spilt else None
+    search = searched(subject, batches(subject, MOST_ROWS), judge, EXAMPLES)
+    return search.fault or search.undecided
 
 
 def check_empty(subject: Subject) -> Outcome:
@@ -102,8 +73,20 @@ def _deserted(subject: Subject) -> LogitsProcessor:
     return processor
 
 
+def _check(
+    name: str, clause: str, title: str, judge: Callable[[Subject, Rows], Difference | None]
+) -> Check:
+    def run(subject: Subject) -> Outcome:
+        return check_rows(subject, partial(judge, subject))
+
+    return Check(id=name, clauses=(clause,), title=title, run=run)
+
+
 CHECKS = (
-    Check(id="own-rows", clauses=("INV03",), title="Each row is its own", run=check_own_rows),
-    Check(id="row-stride", clauses=("IO02",), title="Any row stride", run=check_stride),
+    _check("own-rows", "INV03", "Each row is its own", judges.neighbours),
+    _check("masked", "DRAW02", "-inf stays -inf", judges.masked),
+    _check("finite", "ERR16", "No NaN and no +inf appears", judges.finite),
+    _check("form", "IO04", "Shape, dtype and device stay", judges.same_form),
+    _check("row-stride", "IO02", "Any row stride", judges.in_wider_buffer),
     Check(id="empty-batch", clauses=("IO10",), title="An empty batch is legal", run=check_empty),
 )

@@ -14,6 +14,8 @@ from aliquot.conformance.processor_check.subject import ProcessorRaised, Subject
 EXAMPLES = 120
 """Examples that a search tries before it gives up."""
 
+HARDER = 3
+
 
 class Example(Protocol):
     """Something that can be shown in a report."""
@@ -49,9 +51,29 @@ class Search:
 
 
 def smallest(
-    subject: Subject, strategy: SearchStrategy[Ex], judge: Judge[Ex], examples: int = EXAMPLES
+    subject: Subject,
+    strategy: Callable[[int], SearchStrategy[Ex]],
+    largest: int,
+    judge: Judge[Ex],
+    examples: int = EXAMPLES,
 ) -> Search:
-    """Look for the smallest example that `judge` finds fault with; an exception of the processor is a fault."""
+    """Look for the smallest example that `judge` finds fault with.
+
+    `strategy(size)` makes examples of at most a size. Once a fault is found, smaller sizes are searched harder.
+    """
+    search = searched(subject, strategy(largest), judge, examples)
+    if search.fault is not None:
+        for size in range(1, largest):
+            again = searched(subject, strategy(size), judge, HARDER * examples)
+            if again.fault is not None:
+                return again
+    return search
+
+
+def searched(
+    subject: Subject, strategy: SearchStrategy[Ex], judge: Judge[Ex], examples: int
+) -> Search:
+    """Search one strategy; an exception of the processor is a fault."""
     search = Search()
 
     def wrong(example: Ex) -> bool:

@@ -17,24 +17,20 @@ from aliquot.conformance.processor_check.search import EXAMPLES, Difference, sma
 from aliquot.conformance.processor_check.subject import Subject, apply, update
 from aliquot.contract.batch import MoveDirectionality
 
-SMALL_FIRST = 2
 RESTLESS = 2
 
 
 def check_history(subject: Subject, **changes: Any) -> Outcome:
     """Histories of some kinds of change end like a fresh start."""
-    told = f"{EXAMPLES} histories end like a new instance with the same requests"
-    for most in (SMALL_FIRST, MOST_FIRST):
-        strategy = histories(subject, most=most, **changes)
-        search = smallest(subject, strategy, partial(departs, subject), EXAMPLES // 2)
-        if search.fault is not None:
-            break
-    return of_search(search, told)
+    strategy = partial(histories, subject, **changes)
+    search = smallest(subject, strategy, MOST_FIRST, partial(departs, subject))
+    return of_search(search, f"{EXAMPLES} histories end like a new instance with the same requests")
 
 
 def check_quiet(subject: Subject) -> Outcome:
     """Steps without an update and without new tokens change nothing."""
-    search = smallest(subject, histories(subject), partial(departs, subject, applications=RESTLESS))
+    judge = partial(departs, subject, applications=RESTLESS)
+    search = smallest(subject, partial(histories, subject), MOST_FIRST, judge)
     return of_search(search, f"repeated steps without an update agree in {EXAMPLES} batches")
 
 

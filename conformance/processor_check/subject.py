@@ -1,7 +1,7 @@
 """The processor under check: how it is made and what it is asked with."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -28,12 +28,16 @@ class ProcessorRaised(Exception):
 
 @dataclass(frozen=True)
 class Subject:
-    """A processor class under its name, the requests to check it with and the seed of the search."""
+    """A processor class under its name, the requests to check it with and the seed of the search.
+
+    `memory` holds what one check found out and another needs.
+    """
 
     name: str
     cls: type[Any]
     given: tuple[RequestParams, ...] = ()
     seed: int = 0
+    memory: dict[str, bool] = field(default_factory=dict, repr=False)
 
     @cached_property
     def kinds(self) -> tuple[RequestParams, ...]:

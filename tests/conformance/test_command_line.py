@@ -231,3 +231,12 @@ def test_explain_on_a_real_row(folder: Path) -> None:
     ended = aliquot("explain", "--row", "4", "--repetition-penalty", "2", cwd=folder)
     penalties = next(line for line in ended.out.splitlines() if line.startswith("penalties"))
     assert penalties.split()[:5] == ["penalties", "49,152", "1.0000", "-", "5"]
+
+
+def test_explain_dispatch_says_what_runs_here(folder: Path) -> None:
+    """On this machine without CUDA every path is native, with its reason."""
+    ended = aliquot("explain", "--dispatch", cwd=folder)
+    cuda = next(line for line in ended.out.splitlines() if line.startswith("cuda"))
+    assert ended.code == 0
+    assert "native" in cuda
+    assert "flashinfer is not installed" in cuda
