@@ -68,11 +68,14 @@ class Candidates:
 
 
 class Logits:
-    """Float32 logits `[n, V]` with what several stages derive from them, each computed once when first needed."""
+    """Float32 logits `[n, V]` with what several stages derive from them, each computed once when first needed.
+
+    `found` holds the largest tokens found so far, None before the first search.
+    """
 
     def __init__(self, logits: Tensor) -> None:
         self.logits = logits
-        self._found: Candidates | None = None
+        self.found: Candidates | None = None
 
     @cached_property
     def maxima(self) -> Tensor:
@@ -113,10 +116,10 @@ class Logits:
         """
         width = self.logits.shape[1]
         count = min(count, width)
-        if self._found is None or self._found.values.shape[1] < count:
+        if self.found is None or self.found.values.shape[1] < count:
             direct = 2 * count * BLOCK > width
-            self._found = self._whole(count) if direct else self._by_blocks(count)
-        return Candidates(self._found.values[:, :count], self._found.ids[:, :count])
+            self.found = self._whole(count) if direct else self._by_blocks(count)
+        return Candidates(self.found.values[:, :count], self.found.ids[:, :count])
 
     def _whole(self, count: int) -> Candidates:
         return Candidates(*largest(self.logits, count))

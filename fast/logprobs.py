@@ -38,6 +38,9 @@ class Values:
         bounds = logits.gather(1, tokens)
         if logits.device.type != "cpu":
             return fused_count_at_least()(logits, bounds)
+        found = self.source.found
+        if found is not None and bool((bounds > found.values[:, -1:]).all()):
+            return (found.values >= bounds).sum(1)
         mask = torch.empty_like(logits)
         torch.ge(logits, bounds, out=mask)
         return block_sum(mask).long().sum(1)

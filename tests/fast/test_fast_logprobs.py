@@ -136,3 +136,19 @@ def test_large_vocabulary():
     got = run(row, P(temperature=0.0, logprobs=3), logprobs_mode="raw_logits").logprobs
     assert got.token_ids.tolist() == [[6, 6, 5, 4]]
     assert got.ranks.tolist() == [1]
+
+
+def test_largest_tokens_in_as_many_blocks():
+    """Twenty large tokens, each in a block of its own, are all reported."""
+    row = torch.zeros(1, 20_000)
+    row[0, torch.arange(20) * 199] = torch.arange(20.0, 0.0, -1.0)
+    got = run(row, P(temperature=0.0, logprobs=20), logprobs_mode="raw_logits").logprobs
+    assert got.token_ids[0, 1:].tolist() == [i * 199 for i in range(20)]
+
+
+@pytest.mark.parametrize(("u", "rank"), [(0.0, 2), (0.35, 2), (0.6, 50), (0.99, 50)])
+def test_rank_of_a_candidate_and_of_a_tie_beyond(u, rank):
+    """Ranks count ties whether or not they are among the candidates."""
+    row = torch.full((1, 20_000), NEG)
+    row[0, :2], row[0, 1000:1048] = 0.0, -3.0
+    assert run(row, P(top_k=50, logprobs=1), u=u).logprobs.ranks.tolist() == [rank]
