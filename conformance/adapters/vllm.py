@@ -31,7 +31,7 @@ class VllmBackend:
         parameters=PARAMETERS - NOT_IN_THE_SAMPLER,
         logprobs_modes=LOGPROBS_MODES,
         accuracy="float32-lanes",
-        profile=Profile(topp_ties="highest_ids", id_dtype="int32", bad_row="any_valid_id"),
+        profile=Profile(topp_ties="any_ids", id_dtype="int32", bad_row="any_valid_id"),
     )
 
     def __init__(self) -> None:
