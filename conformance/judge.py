@@ -237,12 +237,14 @@ class Judge:
 
     def processed(self, case: Case) -> None:
         """Whole processed rows: kept sets between must and may, values inside their intervals."""
+        self.supports(case)
         for mode in ("processed_logits", "processed_logprobs"):
             if self.shows(mode):
                 self._values(case.asking(mode, logprobs=-1))
 
     def raw(self, case: Case) -> None:
         """Whole raw rows: values inside their intervals, -inf only where the input has it."""
+        self.supports(case)
         for mode in ("raw_logits", "raw_logprobs"):
             if self.shows(mode):
                 self._values(case.asking(mode, logprobs=-1))

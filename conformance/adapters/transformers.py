@@ -27,7 +27,7 @@ class TransformersBackend:
         logprobs_modes=("processed_logits",),
         accuracy="float32-lanes",
         profile=Profile(
-            topp_ties="highest_ids", minp_order="after_filters", logprobs="raw",
+            topp_ties="any_ids", minp_order="after_filters", logprobs="raw",
             bad_row="error", topp_exact="stop",
         ),
     )  # fmt: skip
