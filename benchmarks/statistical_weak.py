@@ -160,6 +160,15 @@ def compare(report: Report, row: str, logits: Floats, runs: int) -> None:
     )
 
 
+def accepted_as_law(given: Floats) -> bool:
+    """Whether the probabilities are taken as a law to test against."""
+    try:
+        KnownLaw(given)
+    except ValueError:
+        return False
+    return True
+
+
 def zeros(report: Report) -> None:
     """A kernel that returns zeros, under the tolerance rule and by its own sum."""
     cases = [(vocab, seed) for vocab in (32_000, VOCAB) for seed in range(4)]
@@ -169,7 +178,7 @@ def zeros(report: Report) -> None:
         fault=ZEROS,
         cases=len(cases),
         tolerance_escapes=sum(tolerance_passes(np.zeros_like(law), law) for law in laws),
-        ours_escapes=0,
+        ours_escapes=sum(accepted_as_law(np.zeros_like(law)) for law in laws),
     )
 
 
@@ -213,4 +222,4 @@ def main(options: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    main(arguments(runs=9))
+    main(arguments(runs=5))

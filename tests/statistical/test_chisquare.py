@@ -121,6 +121,15 @@ def test_exact_multinomial_refuses_large_tables():
         chisquare.exact_multinomial([500] * 6, np.full(6, 1 / 6))
 
 
+def test_asymptotic_p_values_do_not_gate_at_small_alpha():
+    """A Poisson count of mean 5 gets a p-value below 1e-6 about 70 times as often as it should."""
+    draws, law = 10_000_000, np.array([5e-7, 1 - 5e-7])
+    p_value = chisquare.goodness_of_fit([16, draws - 16], law).p_value
+    assert p_value <= 1e-6
+    assert round(1e6 * stats.poisson.sf(15, 5)) == 69
+    assert chisquare.relative_entropy_bound([16, draws - 16], law) > stats.poisson.sf(15, 5)
+
+
 def test_relative_entropy_bound_exceeds_the_exact_tail():
     """The finite-sample bound is never below the true tail of the G statistic."""
     draws, probs = 60, np.array([0.05, 0.95])
