@@ -1,6 +1,6 @@
 """Run every fault of the library and write what found it into the README and docs/faults.json.
 
-    python benchmarks/kill_table.py [--tier pr]
+`python benchmarks/kill_table.py [--tier pr]`
 """
 
 import argparse

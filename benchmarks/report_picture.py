@@ -1,6 +1,6 @@
 """Take docs/report.png: the head of a red report in headless Chromium.
 
-    python benchmarks/report_picture.py
+`python benchmarks/report_picture.py`
 """
 
 import shutil
