@@ -13,7 +13,8 @@ from aliquot.conformance.processor_check.subject import Subject, apply
 from aliquot.contract.batch import Request
 from aliquot.fast.processors.interface import RequestParams
 
-LEVELS = (0.0, 1.0, -torch.inf, -1.0, 3.0, 5.0, 0.5, 30.0, -30.0, 10000.0)
+LEVELS = (0.0, 1.0, -torch.inf, -1.0, 3.0, 5.0, 0.5, 30.0)
+SCALES = (1.0, 100.0, 0.01)
 RESTS = (0.0, -1.0, -10.0, -torch.inf)
 TEMPERATURES = (1.0, 0.25, 2.0, 0.0)
 MOST_ROWS = 3
@@ -21,7 +22,7 @@ MOST_ROWS = 3
 
 @dataclass(frozen=True)
 class Row:
-    """One request and its logits: `values` for the tokens that may matter, `rest` for all others."""
+    """One request and its logits: `values` for the tokens that may matter, `rest` for all others, times `scale`."""
 
     kind: int
     temperature: float
@@ -29,6 +30,7 @@ class Row:
     output: tuple[int, ...]
     values: tuple[float, ...]
     rest: float
+    scale: float
 
     def request(self, subject: Subject) -> Request:
         """The request, with a running list of its own."""
@@ -47,8 +49,8 @@ class Row:
         """Its logits float32 `[V]`; divided by temperature where the processor would see them so (PLUG01)."""
         row = torch.full((subject.vocab_size,), self.rest)
         row[list(subject.tokens)] = torch.tensor(self.values)
-        scaled = subject.claims_invariance and self.temperature > 0
-        return row / self.temperature if scaled else row
+        divided = subject.claims_invariance and self.temperature > 0
+        return row * (self.scale / (self.temperature if divided else 1.0))
 
     def witness(self, subject: Subject) -> dict[str, Any]:
         """The row as JSON values."""
@@ -69,6 +71,11 @@ class Rows:
     """A batch of one step."""
 
     rows: tuple[Row, ...]
+
+    @property
+    def size(self) -> int:
+        """The number of requests."""
+        return len(self.rows)
 
     def requests(self, subject: Subject) -> list[Request]:
         """The requests by row."""
@@ -93,19 +100,25 @@ def batches(subject: Subject, most: int) -> st.SearchStrategy[Rows]:
     return chosen.map(lambda made: Rows(tuple(made)))
 
 
-def rows(subject: Subject) -> st.SearchStrategy[Row]:
-    """Rows with at least one token that is not masked."""
+def rows(subject: Subject, kind: int | None = None) -> st.SearchStrategy[Row]:
+    """Rows, of one kind if given, with at least one token that is not masked."""
     size = len(subject.tokens)
     made = st.builds(
         Row,
-        kind=st.integers(0, len(subject.kinds) - 1),
+        kind=kinds(subject) if kind is None else st.just(kind),
         temperature=st.sampled_from(TEMPERATURES),
         prompt=token_lists(subject),
         output=token_lists(subject),
         values=st.lists(st.sampled_from(LEVELS), min_size=size, max_size=size).map(tuple),
         rest=st.sampled_from(RESTS),
+        scale=st.sampled_from(SCALES),
     )
     return made.filter(lambda row: max(*row.values, row.rest) > -torch.inf)
+
+
+def kinds(subject: Subject) -> st.SearchStrategy[int]:
+    """The plain kind of request, and those that make the processor act once these are known."""
+    return st.sampled_from((0, *subject.acting) if subject.acting else range(len(subject.kinds)))
 
 
 def token_lists(subject: Subject) -> st.SearchStrategy[tuple[int, ...]]:

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from dataclasses import replace
 
 import torch
 
@@ -40,9 +41,9 @@ def check_processor(subject: Subject) -> RunResults:
     The results depend on the processor, the requests and the seed alone.
     """
     torch.set_num_threads(1)
-    first = judged(interface.ACTIVE, subject)
-    acts = first.verdict is not Verdict.ERROR
-    checks = [first, *(judged(check, subject) for check in CHECKS if acts)]
+    subject = replace(subject, acting=interface.acting(subject))
+    checks = [judged(check, subject) for check in (CHECKS if subject.acting else ())]
+    checks.append(judged(interface.ACTIVE, subject))
     told = sorted({clause for check in CHECKS for clause in check.clauses})
     return RunResults(
         aliquot=aliquot.__version__,

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from hypothesis import strategies as st
 
-from aliquot.conformance.processor_check.batch import token_lists
+from aliquot.conformance.processor_check.batch import kinds, token_lists
 from aliquot.conformance.processor_check.params import as_json
 from aliquot.conformance.processor_check.subject import MAX_ROWS, Subject
 from aliquot.contract.batch import PLACEHOLDER, BatchUpdate, MoveDirectionality, Request
@@ -73,6 +73,11 @@ class History:
     first: tuple[Newcomer, ...]
     steps: tuple[Step, ...]
     habits: Habits
+
+    @property
+    def size(self) -> int:
+        """The number of requests at first."""
+        return len(self.first)
 
     def witness(self, subject: Subject) -> dict[str, Any]:
         """The requests and each step's update and tokens as JSON values."""
@@ -194,16 +199,18 @@ def histories(
     """Histories made only of the given kinds of change, with at most `most` requests at first."""
     none = st.just(())
     place = st.integers(0, 3)
+    moves = swaps or (finish and not start)
+    least = int(not (finish and start and swaps and grown))
     steps = st.builds(
         Step,
-        finish=_few(place) if finish else none,
-        start=_few(newcomers(subject)) if start else none,
-        swaps=_few(st.tuples(place, place)) if swaps else none,
+        finish=_few(place, least) if finish else none,
+        start=_few(newcomers(subject), least) if start else none,
+        swaps=_few(st.tuples(place, place), least) if swaps else none,
         grown=token_lists(subject) if grown else none,
     )
     return st.builds(
         History,
-        first=st.lists(newcomers(subject), min_size=1, max_size=most).map(tuple),
+        first=st.lists(newcomers(subject), min_size=min(most, 1 + moves), max_size=most).map(tuple),
         steps=st.lists(steps, min_size=1, max_size=MOST_STEPS).map(tuple),
         habits=st.just(habits),
     )
@@ -213,14 +220,14 @@ def newcomers(subject: Subject) -> st.SearchStrategy[Newcomer]:
     """Requests of every kind, new or resumed with some output."""
     return st.builds(
         Newcomer,
-        kind=st.integers(0, len(subject.kinds) - 1),
+        kind=kinds(subject),
         prompt=token_lists(subject),
         output=token_lists(subject),
     )
 
 
-def _few(elements: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
-    return st.lists(elements, max_size=2).map(tuple)
+def _few(elements: st.SearchStrategy[Any], least: int) -> st.SearchStrategy[tuple[Any, ...]]:
+    return st.lists(elements, min_size=least, max_size=2).map(tuple)
 
 
 def _told(played: Played) -> str:

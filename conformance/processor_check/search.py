@@ -18,7 +18,11 @@ HARDER = 3
 
 
 class Example(Protocol):
-    """Something that can be shown in a report."""
+    """Something that can be shown in a report; its size is its number of requests at first."""
+
+    @property
+    def size(self) -> int:
+        """The number of requests."""
 
     def witness(self, subject: Subject) -> dict[str, Any]:
         """The example as JSON values."""
@@ -44,9 +48,10 @@ Judge = Callable[[Ex], Difference | None]
 
 @dataclass
 class Search:
-    """What a search found: the fault of the smallest example, and whether rounding alone could explain another."""
+    """What a search found: the fault of the smallest example and its size, and one that rounding could explain."""
 
     fault: Difference | None = None
+    size: int = 0
     undecided: Difference | None = None
 
 
@@ -63,7 +68,7 @@ def smallest(
     """
     search = searched(subject, strategy(largest), judge, examples)
     if search.fault is not None:
-        for size in range(1, largest):
+        for size in range(1, search.size):
             again = searched(subject, strategy(size), judge, HARDER * examples)
             if again.fault is not None:
                 return again
@@ -103,6 +108,7 @@ def searched(
     found = _judged(judge, example)
     if found is not None:
         search.fault = _with_witness(found, example.witness(subject))
+        search.size = example.size
     return search
 
 

@@ -30,13 +30,15 @@ class ProcessorRaised(Exception):
 class Subject:
     """A processor class under its name, the requests to check it with and the seed of the search.
 
-    `memory` holds what one check found out and another needs.
+    `acting` are the kinds of request that make it act, once they are known; `memory` holds what one check
+    found out and another needs.
     """
 
     name: str
     cls: type[Any]
     given: tuple[RequestParams, ...] = ()
     seed: int = 0
+    acting: tuple[int, ...] = ()
     memory: dict[str, bool] = field(default_factory=dict, repr=False)
 
     @cached_property
