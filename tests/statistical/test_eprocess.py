@@ -132,10 +132,11 @@ def test_merged_shards_equal_one_stream():
     assert (shards[0].log_e, shards[0].draws) == (whole.log_e, whole.draws)
 
 
-def test_shards_of_other_laws_do_not_merge():
-    """Merging tests of two laws is refused."""
+@pytest.mark.parametrize("other", [[0.6, 0.4], [0.5, 0.5, 0.0], [0.2, 0.3, 0.5]])
+def test_shards_of_other_laws_do_not_merge(other):
+    """Merging with a test of another law, vocabulary or set of partitions is refused."""
     with pytest.raises(ValueError, match="another law"):
-        KnownLaw(LAW).merge(KnownLaw(softmax(LOGITS / 2)))
+        KnownLaw([0.5, 0.5]).merge(KnownLaw(other))
 
 
 def test_average_of_e_values():
