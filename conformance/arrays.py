@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from aliquot.conformance.backend import Capabilities
 from aliquot.conformance.case import Case
-from aliquot.contract.output import SamplerOutput
+from aliquot.contract.output import INVALID_TOKEN, Logprobs, SamplerOutput
 
 
 class FormError(Exception):
@@ -70,33 +70,49 @@ def to_numpy(array: Any) -> npt.NDArray[Any]:
     return array.detach().cpu().numpy() if hasattr(array, "detach") else np.asarray(array)
 
 
-def read(output: Any, case: Case, capabilities: Capabilities) -> Answer:
-    """Check the form of a backend's answer and return it in NumPy; raises FormError."""
+def read(
+    output: Any, case: Case, capabilities: Capabilities, bad: frozenset[int] = frozenset()
+) -> Answer:
+    """Check the form of a backend's answer and return it in NumPy; only `bad` rows may be marked -1.
+
+    Raises FormError.
+    """
     if not isinstance(output, SamplerOutput):
         raise FormError("IO06", "a SamplerOutput", f"a {type(output).__name__}")
     n, vocab = case.logits.shape
-    profile = capabilities.profile
-    ids = _ids("sampled ids", output.sampled_token_ids, (n, 1), profile.id_dtype)[:, 0]
-    lowest = -1 if profile.bad_row == "invalid_mark" else 0
-    if n and not (ids.min() >= lowest and ids.max() < vocab):
-        bad = ids[(ids < lowest) | (ids >= vocab)][0]
-        raise FormError("IO08", f"sampled ids in [0, {vocab})", f"id {bad}")
-    if output.logprobs is None:
+    dtype = capabilities.profile.id_dtype
+    ids = _ids("sampled ids", output.sampled_token_ids, (n, 1), dtype)[:, 0]
+    for r, token in enumerate(ids.tolist()):
+        if not (0 <= token < vocab or (r in bad and token == INVALID_TOKEN)):
+            raise FormError("IO08", f"sampled ids in [0, {vocab})", f"id {token}")
+    found = output.logprobs
+    if found is None:
         return Answer(ids)
-    values = to_numpy(output.logprobs.values)
+    if not isinstance(found, Logprobs):
+        raise FormError("IO09", "logprobs as a Logprobs", f"a {type(found).__name__}")
+    values = _array("logprobs", found.values)
     width = values.shape[1] if values.ndim == 2 else -1
     _form("logprobs", values, (n, width), "float32")
-    dtype = profile.id_dtype
     return Answer(
         ids,
-        _ids("logprob ids", output.logprobs.token_ids, (n, width), dtype),
+        _ids("logprob ids", found.token_ids, (n, width), dtype),
         values,
-        _form("ranks", to_numpy(output.logprobs.ranks), (n,), "int64").astype(np.int64),
+        _form("ranks", _array("ranks", found.ranks), (n,), "int64").astype(np.int64),
     )
 
 
+def _array(what: str, array: Any) -> npt.NDArray[Any]:
+    """A NumPy array from what should be one of the backend's arrays."""
+    try:
+        if not hasattr(array, "shape"):
+            raise TypeError(f"a {type(array).__name__}")
+        return to_numpy(array)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise FormError("IO09", f"{what} as an array", str(error).splitlines()[0]) from error
+
+
 def _ids(what: str, array: Any, shape: tuple[int, ...], dtype: str) -> npt.NDArray[np.int64]:
-    found = to_numpy(array)
+    found = _array(what, array)
     if found.shape != shape:
         raise FormError("IO06", f"{what} of shape {list(shape)}", f"shape {list(found.shape)}")
     if found.dtype != np.dtype(dtype):

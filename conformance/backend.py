@@ -3,12 +3,13 @@
 import importlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from aliquot.contract.batch import Batch, BatchUpdate, LogprobsMode
+from aliquot.contract.accuracy import CLASSES
+from aliquot.contract.batch import LOGPROBS_MODES, Batch, BatchUpdate, LogprobsMode
 from aliquot.contract.output import SamplerOutput
 from aliquot.contract.params import SamplingParams
 from aliquot.contract.profile import CANONICAL, Profile
@@ -16,6 +17,17 @@ from aliquot.contract.profile import CANONICAL, Profile
 ENTRY_POINT_GROUP = "aliquot.backends"
 FAULT_PREFIX = "fault:"
 PARAMETERS = frozenset(f.name for f in fields(SamplingParams)) | {"grammar_bitmask"}
+
+
+SEVERAL = frozenset({"dtypes", "parameters", "logprobs_modes"})
+ALLOWED: dict[str, Collection[str]] = {
+    "arrays": ("torch", "numpy"),
+    "noise": ("opaque", "replayable"),
+    "accuracy": tuple(CLASSES),
+    "dtypes": ("float32", "bfloat16", "float16"),
+    "parameters": PARAMETERS,
+    "logprobs_modes": LOGPROBS_MODES,
+}
 
 
 class BackendLoadError(Exception):
@@ -47,6 +59,20 @@ class Capabilities:
     noise: Literal["opaque", "replayable"] = "opaque"
     accuracy: str = "float32"
     profile: Profile = CANONICAL
+
+    def __post_init__(self) -> None:
+        for name, allowed in ALLOWED.items():
+            value = getattr(self, name)
+            several = isinstance(value, tuple | frozenset | set)
+            if (name in SEVERAL) != several:
+                kind = "a tuple or set of names" if name in SEVERAL else "one name"
+                raise ValueError(f"capabilities: {name} is {value!r}, allowed is {kind}")
+            unknown = sorted(set(value) - set(allowed)) if several else [value]
+            if unknown and (several or value not in allowed):
+                given = ", ".join(map(repr, unknown))
+                raise ValueError(
+                    f"capabilities: {name} has {given}, allowed are {', '.join(sorted(allowed))}"
+                )
 
 
 @runtime_checkable
@@ -103,14 +129,29 @@ def load(spec: str) -> Backend:
         made = _factory(spec)()
     except BackendLoadError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise BackendLoadError(f"backend {spec}: cannot be made: {one_line(error)}") from error
     if not isinstance(made, Backend) or not isinstance(made.capabilities, Capabilities):
         raise BackendLoadError(
             f"backend {spec}: is a {type(made).__name__} without sample() and capabilities "
             "(an aliquot.conformance.backend.Capabilities)"
         )
+    _keeps_its_word(spec, made)
     return made
+
+
+def _keeps_its_word(spec: str, backend: Backend) -> None:
+    """Raise BackendLoadError when a declared ability has no method."""
+    declared = backend.capabilities
+    needed = {
+        "stateful": ("start", "step") if declared.stateful else (),
+        "noise": ("last_noise", "inject") if declared.noise == "replayable" else (),
+        "given_logprobs": ("logprobs_of",) if declared.given_logprobs else (),
+    }
+    for name, methods in needed.items():
+        for method in methods:
+            if not callable(getattr(backend, method, None)):
+                raise BackendLoadError(f"backend {spec}: declares {name} and has no {method}()")
 
 
 def installed() -> dict[str, EntryPoint]:
@@ -149,6 +190,8 @@ def _fault(spec: str) -> Callable[[], Any]:
 
 def _named(spec: str) -> Callable[[], Any]:
     module, _, name = spec.partition(":")
+    if not module or not name:
+        raise BackendLoadError(f"backend {spec}: allowed is module:Name")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     target: Any = importlib.import_module(module)
@@ -160,4 +203,5 @@ def _named(spec: str) -> Callable[[], Any]:
 
 
 def _as_factory(target: Any) -> Callable[[], Any]:
-    return target if callable(target) else lambda: target
+    made = isinstance(target, Backend) and not isinstance(target, type)
+    return target if callable(target) and not made else lambda: target

@@ -157,7 +157,9 @@ def _number(value: Any) -> float | str:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {str(k): v for k, v in value.items()}
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, float):
+        return _number(value)
     if isinstance(value, tuple | list):
         return [_plain(v) for v in value]
     return value

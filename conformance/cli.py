@@ -25,8 +25,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Proves that a token sampler draws exactly and fairly.",
 )
-out = Console(highlight=False, soft_wrap=True)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+out = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+err = Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
 TierName = StrEnum("TierName", {name: name for name in TIERS})  # type: ignore[misc]
 GATE = TierName("pr")
 
@@ -41,7 +41,7 @@ class Listing(StrEnum):
 
 def refuse(message: str) -> NoReturn:
     """End with one line on standard error and exit code 2."""
-    err.print(f"aliquot: {message}", markup=False)
+    err.print(f"aliquot: {message}")
     raise typer.Exit(EXIT_WRONG_USE)
 
 
@@ -64,8 +64,8 @@ def run(
     from aliquot.conformance.run import run as run_suites
     from aliquot.reports.results import Verdict
 
-    if report is not None and report.exists() and not report.is_dir():
-        refuse(f"--report {report}: is a file, allowed is a folder")
+    if report is not None:
+        _make_folder(report)
     try:
         with RunProgress(err) as progress:
             results = run_suites(
@@ -78,6 +78,17 @@ def run(
         _write(results, report)
     codes = {Verdict.PASS: 0, Verdict.FAIL: EXIT_FINDINGS}
     raise typer.Exit(codes.get(results.verdict, EXIT_WRONG_USE))
+
+
+def _make_folder(report: Path) -> None:
+    """Make the report's folder before the run, so that no run is lost."""
+    try:
+        report.mkdir(parents=True, exist_ok=True)
+        probe = report / ".aliquot"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        refuse(f"--report {report}: {error.strerror}, allowed is a folder that can be written")
 
 
 def _print_results(results: "RunResults") -> None:
@@ -93,15 +104,15 @@ def _print_results(results: "RunResults") -> None:
             _print_clauses(red)
     counts = ", ".join(f"{n} {verdict}" for verdict, n in results.counts.items() if n)
     out.print(f"{results.verdict}: {results.backend.name}, tier {results.tier}, "
-              f"seed {results.seed}: {counts}", markup=False)  # fmt: skip
+              f"seed {results.seed}: {counts}")  # fmt: skip
 
 
 def _print_check(check: "CheckResult") -> None:
-    out.print(f"{check.verdict} {' '.join(check.clauses)} {check.id}: {check.reason}", markup=False)
+    out.print(f"{check.verdict} {' '.join(check.clauses)} {check.id}: {check.reason}")
     if check.finding and check.finding.likely_cause:
-        out.print(f"     likely cause: {check.finding.likely_cause}", markup=False)
+        out.print(f"     likely cause: {check.finding.likely_cause}")
     if check.finding:
-        out.print(f"     {check.finding.reproduce}", markup=False)
+        out.print(f"     {check.finding.reproduce}")
 
 
 def _print_clauses(red: "list[CheckResult]") -> None:
@@ -114,7 +125,7 @@ def _print_clauses(red: "list[CheckResult]") -> None:
         if check.finding and check.finding.likely_cause
     )
     for (cause, blamed), n in causes.most_common(1):
-        out.print(f"likely cause of {n} of {len(red)}: {cause} ({blamed})", markup=False)
+        out.print(f"likely cause of {n} of {len(red)}: {cause} ({blamed})")
 
 
 def _write(results: "RunResults", folder: Path) -> None:
@@ -123,8 +134,8 @@ def _write(results: "RunResults", folder: Path) -> None:
     try:
         paths = write_all(results, folder)
     except OSError as error:
-        refuse(f"--report {folder}: cannot be written: {error.strerror}")
-    out.print(f"report: {paths['index.html']}", markup=False)
+        refuse(f"--report {folder}: {error}")
+    out.print(f"report: {paths['index.html']}")
 
 
 @app.command()

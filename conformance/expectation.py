@@ -1,6 +1,6 @@
 """What the oracle says of one case, in the form that the judge compares with."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +16,9 @@ from aliquot.oracle.intervals import Interval
 Mask = npt.NDArray[np.bool_]
 Ids = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.float64]
+
+
+ANY = "any_ids"
 
 
 @dataclass
@@ -52,6 +55,26 @@ class Expectation:
     def greedy_rows(self) -> list[int]:
         """The rows that take the maximum."""
         return [r for r, request in enumerate(self.case.requests) if request.params.greedy]
+
+    def fixed_count(self, r: int) -> int | None:
+        """How many tokens row `r` keeps when any of the tied ones may stay; None where that is not fixed.
+
+        It is not fixed when the rounding leaves tokens undecided even with ties cut by id, nor in raw modes.
+        """
+        if ANY not in (self.profile.topk_ties, self.profile.topp_ties) or self.case.mode.startswith(
+            "raw"
+        ):
+            return None
+        by_id = {
+            name: "lowest_ids"
+            if getattr(self.profile, name) == ANY
+            else getattr(self.profile, name)
+            for name in ("topk_ties", "topp_ties")
+        }
+        profile = replace(self.profile, topk_ties=by_id["topk_ties"], topp_ties=by_id["topp_ties"])
+        shown = replace(self, profile=profile).shown
+        must, may = (int(np.count_nonzero(end[r] != -np.inf)) for end in (shown.lo, shown.hi))
+        return must if must == may else None
 
     def drawable(self, r: int) -> Mask:
         """Tokens [V] that row `r` may return: its argmax, or what the filters may keep."""

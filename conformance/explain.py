@@ -30,15 +30,22 @@ def from_file(path: Path, params: dict[str, Any]) -> Case:
     """
     try:
         data = json.loads(path.read_text("utf-8"))
-        logits = np.asarray([float(x) for x in data["logits"]], dtype=np.float32)
-        given = dict(data.get("params", {}))
-        prompt, output = data.get("prompt_token_ids", ()), data.get("output_token_ids", ())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        if not isinstance(data["logits"], list):
+            raise TypeError("logits are no list; a witness of a large row holds only some of them")
+        with np.errstate(over="ignore"):
+            logits = np.array([float(x) for x in data["logits"]], dtype=np.float32)
+        prompt, output = (
+            [int(t) for t in data.get(name, ())]
+            for name in ("prompt_token_ids", "output_token_ids")
+        )
+        return _case(str(path), logits, prompt, output, {**data.get("params", {}), **params})
+    except ExplainError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ExplainError(
             f"{path}: {type(error).__name__}: {error}; allowed is a JSON object with a list "
             '"logits", and optionally "params", "prompt_token_ids" and "output_token_ids"'
         ) from error
-    return _case(str(path), logits, prompt, output, {**given, **params})
 
 
 def from_corpus(corpus: str, number: int, params: dict[str, Any]) -> Case:
@@ -62,13 +69,15 @@ def _case(
         raise ExplainError(
             f"params: {', '.join(unknown)} unknown, allowed are {', '.join(sorted(FIELDS))}"
         )
-    if "logit_bias" in given:
-        given["logit_bias"] = {int(k): v for k, v in given["logit_bias"].items()}
-    case = row(name, logits, prompt=prompt, output=output, **given)
+    if not np.size(logits):
+        raise ExplainError(f"{name}: has no logits, allowed is at least one")
     try:
+        if "logit_bias" in given:
+            given["logit_bias"] = {int(k): v for k, v in given["logit_bias"].items()}
+        case = row(name, logits, prompt=prompt, output=output, **given)
         validate(case.requests[0].params, case.vocab_size, name)
-    except (ValueError, TypeError) as error:
-        raise ExplainError(str(error)) from error
+    except (ValueError, TypeError, AttributeError, OverflowError) as error:
+        raise ExplainError(f"params {given}: {error}") from error
     return case
 
 

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 
 from aliquot.conformance import arrays, causes, law_test, replay_test, reported
 from aliquot.conformance.arrays import Answer, FormError
@@ -20,7 +21,7 @@ from aliquot.conformance.tiers import Tier
 from aliquot.contract.accuracy import CLASSES, AccuracyClass
 from aliquot.contract.batch import BatchUpdate, Request
 from aliquot.contract.clauses import clauses
-from aliquot.contract.output import SamplerOutput
+from aliquot.contract.output import INVALID_TOKEN, SamplerOutput
 from aliquot.oracle import batch_state
 from aliquot.reports.results import (
     CheckResult,
@@ -31,6 +32,20 @@ from aliquot.reports.results import (
 )
 
 CHUNK_VALUES = 1 << 23
+ONE_MORE = "one token more is kept when the mass reaches p exactly"
+NO_ROWS: frozenset[int] = frozenset()
+BACKEND_RAISES = (
+    Exception,
+    SystemExit,
+    GeneratorExit,
+    pytest.skip.Exception,
+    pytest.fail.Exception,
+)
+EXTREMES = {
+    "inverse_cdf": (0.0, 2.0**-53, 2.0**-24, 0.5, 1 - 2.0**-24, 1 - 2.0**-53, 1.0),
+    "gumbel": (-np.inf, -3e38, 0.0, 3e38, np.inf),
+    "exponential_race": (0.0, 5e-324, 1.0, 3e38, np.inf),
+}
 
 
 class Concluded(Exception):
@@ -87,6 +102,10 @@ class Judge:
         """End as UNSUPPORTED when the case needs what the backend does not declare."""
         capabilities = self.session.capabilities
         missing = sorted(case.features() - capabilities.parameters)
+        if capabilities.profile.topk_off == "error" and any(
+            r.params.top_k == -1 or r.params.top_k > case.vocab_size for r in case.requests
+        ):
+            missing.append("top_k of -1 or above V")
         if case.dtype not in capabilities.dtypes:
             missing.append(f"dtype {case.dtype}")
         asks = any(r.params.logprobs is not None for r in case.requests)
@@ -100,39 +119,44 @@ class Judge:
         declared = self.session.capabilities
         return mode in declared.logprobs_modes and "logprobs" in declared.parameters
 
-    def needs(self, mode: str) -> None:
-        """End as UNSUPPORTED when the backend does not show values in this logprobs mode."""
-        if not self.shows(mode):
-            self.conclude(Verdict.UNSUPPORTED, f"not declared: logprobs mode {mode}")
+    def needs(self, *modes: str) -> None:
+        """End as UNSUPPORTED when the backend shows values in none of these logprobs modes."""
+        if not any(self.shows(mode) for mode in modes):
+            wanted = " or ".join(modes)
+            self.conclude(Verdict.UNSUPPORTED, f"not declared: logprobs mode {wanted}")
 
-    def answer(self, case: Case, logits: Any = None) -> Answer:
-        """The backend's answer to a case, its form checked."""
+    def ask(self, what: str, method: str, *arguments: Any) -> Any:
+        """Call a method of the backend; whatever it raises ends the check as ERROR."""
+        try:
+            return getattr(self.session.backend, method)(*arguments)
+        except BACKEND_RAISES as error:
+            self.conclude(Verdict.ERROR, f"{method} raised {one_line(error)} on {what}")
+
+    def answer(self, case: Case, logits: Any = None, *, bad: frozenset[int] = NO_ROWS) -> Answer:
+        """The backend's answer to a case, its form checked; only `bad` rows may be marked invalid."""
+        self.reseed()
+        return self.again(case, logits, bad=bad)
+
+    def again(self, case: Case, logits: Any = None, *, bad: frozenset[int] = NO_ROWS) -> Answer:
+        """As `answer`, the backend's noise going on from the call before."""
         if logits is None:
             logits = arrays.logits_for(case, self.session.capabilities)
-        return self.read(self.call(case, logits), case)
+        output = self.ask(case.name, "sample", logits, case.batch())
+        return self.read(output, case, bad=bad)
 
-    def read(self, output: Any, case: Case) -> Answer:
+    def read(self, output: Any, case: Case, *, bad: frozenset[int] = NO_ROWS) -> Answer:
         """A backend's output in NumPy; a wrong form ends the check as FAIL of the clause it breaks."""
         try:
-            return arrays.read(output, case, self.session.capabilities)
+            return arrays.read(output, case, self.session.capabilities, bad)
         except FormError as error:
             self.clause_ids = (error.clause,)
             self.title = clauses()[error.clause].title
             self.fail(case, 0, error.wanted, error.got)
 
-    def call(self, case: Case, logits: Any) -> Any:
-        """The backend's raw output; an exception ends the check as ERROR."""
-        self.reseed()
-        try:
-            return self.session.backend.sample(logits, case.batch())
-        except Exception as error:
-            self.conclude(Verdict.ERROR, f"sample raised {one_line(error)} on {case.name}")
-
     def reseed(self) -> None:
         """Restart the backend's noise, where it can be restarted."""
-        reseed = getattr(self.session.backend, "reseed", None)
-        if reseed is not None:
-            reseed(int(self.rng.integers(2**63)))
+        if hasattr(self.session.backend, "reseed"):
+            self.ask("a seed", "reseed", int(self.rng.integers(2**63)))
 
     def expect(self, case: Case) -> Expectation:
         """What the oracle says of a case under the backend's declared profile and arithmetic."""
@@ -236,7 +260,7 @@ class Judge:
         self.passed("exact", f"{len(expected.greedy_rows)} greedy ids equal the oracle's")
 
     def processed(self, case: Case) -> None:
-        """Whole processed rows: kept sets between must and may, values inside their intervals."""
+        """Whole processed rows, where shown: kept sets between must and may, values in their intervals."""
         self.supports(case)
         for mode in ("processed_logits", "processed_logprobs"):
             if self.shows(mode):
@@ -245,6 +269,7 @@ class Judge:
     def raw(self, case: Case) -> None:
         """Whole raw rows: values inside their intervals, -inf only where the input has it."""
         self.supports(case)
+        self.needs("raw_logits", "raw_logprobs")
         for mode in ("raw_logits", "raw_logprobs"):
             if self.shows(mode):
                 self._values(case.asking(mode, logprobs=-1))
@@ -265,7 +290,7 @@ class Judge:
     ) -> None:
         """Fail unless the kept set lies between must and may and each value in its interval."""
         low, high = expected.shown.lo[r], expected.shown.hi[r]
-        kept, must, may = (bound > -np.inf for bound in (values, low, high))
+        kept, must, may = (bound != -np.inf for bound in (values, low, high))
         lost, extra = np.flatnonzero(must & ~kept), np.flatnonzero(kept & ~may)
         if lost.size or extra.size:
             self.fail(
@@ -276,6 +301,9 @@ class Judge:
                 effect=f"{lost.size} lost, {extra.size} too many",
                 cause=causes.of_support(case, r, kept, self.session.capabilities),
             )  # fmt: skip
+        fixed = expected.fixed_count(r)
+        if fixed is not None and np.count_nonzero(kept) != fixed:
+            self.fail(case, r, f"{fixed} tokens kept", f"{np.count_nonzero(kept)} kept")
         off = np.flatnonzero(kept & ~((low <= values) & (values <= high)))
         if off.size:
             worst = off[np.argmax(np.maximum(low - values, values - high)[off])]
@@ -306,17 +334,11 @@ class Judge:
         if not declared.given_logprobs:
             self.conclude(Verdict.UNSUPPORTED, "not declared: given_logprobs")
         self.supports(case)
-        backend: Any = self.session.backend
         tokens = np.array(token_ids, dtype=np.int64)
-        try:
-            found = backend.logprobs_of(
-                arrays.logits_for(case, declared), arrays.ids_for(tokens, declared)
-            )
-        except Exception as error:
-            self.conclude(Verdict.ERROR, f"logprobs_of raised {one_line(error)} on {case.name}")
-        output = SamplerOutput(
-            sampled_token_ids=arrays.ids_for(tokens[:, None], declared), logprobs=found
-        )
+        logits, ids = arrays.logits_for(case, declared), arrays.ids_for(tokens, declared)
+        found = self.ask(case.name, "logprobs_of", logits, ids)
+        sampled = tokens[:, None].astype(declared.profile.id_dtype)
+        output = SamplerOutput(sampled_token_ids=sampled, logprobs=found)
         asked = case.asking("raw_logprobs", logprobs=0)
         answer = self.read(output, asked)
         for r in range(len(case.requests)):
@@ -331,30 +353,41 @@ class Judge:
             self.session.backend.sample(logits, case.batch())
         except ValueError as error:
             return self.passed("exact", f"refused: {one_line(error)}")
-        except Exception as error:
+        except BACKEND_RAISES as error:
             self.fail(case, 0, "ValueError", one_line(error))
         self.fail(case, 0, "ValueError", f"logits of shape {list(logits.shape)} accepted")
 
     def contained(self, case: Case, bad: int) -> None:
-        """Row `bad` has no law: an error naming it, or an id; the other rows are as they should be."""
+        """Row `bad` has no law: an error naming it, a mark or an id, as declared; the others are as they should be."""
         self.supports(case)
+        choice = self.session.capabilities.profile.bad_row
         logits = arrays.logits_for(case, self.session.capabilities)
         self.reseed()
         try:
             output = self.session.backend.sample(logits, case.batch())
-        except ValueError as error:
-            if self.session.capabilities.profile.bad_row == "error":
-                return self.passed("exact", f"refused: {one_line(error)}")
-            self.fail(case, bad, "an id or a mark for the bad row alone", one_line(error))
-        except Exception as error:
-            self.fail(case, bad, "a defined result", one_line(error))
-        ids = self.read(output, case).ids
+        except BACKEND_RAISES as error:
+            return self._refused_row(case, bad, error)
+        if choice == "error":
+            self.fail(case, bad, f"an error that names row {bad}", "an answer")
+        ids = self.read(output, case, bad=frozenset({bad})).ids
+        if choice == "invalid_mark" and ids[bad] != INVALID_TOKEN:
+            self.fail(case, bad, f"the mark {INVALID_TOKEN}", f"id {ids[bad]}")
         good = [r for r in range(len(case.requests)) if r != bad]
         expected = self.expect(case.only(good))
         for place, r in enumerate(good):
             if not expected.drawable(place)[ids[r]]:
                 self.fail(case, r, "a neighbour's own tokens", f"id {ids[r]}", tokens=[int(ids[r])])
         self.passed("exact", f"bad row gives id {ids[bad]}, the others keep their support")
+
+    def _refused_row(self, case: Case, bad: int, error: BaseException) -> None:
+        """An exception for a bad row: right where declared, if it is a ValueError that names row or request."""
+        said = one_line(error)
+        if self.session.capabilities.profile.bad_row != "error":
+            self.fail(case, bad, "an id or a mark for the bad row alone", said)
+        named = f"row {bad}" in str(error) or case.requests[bad].id in str(error)
+        if not isinstance(error, ValueError) or not named:
+            self.fail(case, bad, f"ValueError naming row {bad} or its request", said)
+        self.passed("exact", f"refused: {said}")
 
     def history(self, name: str, updates: Iterable[BatchUpdate | None], vocab_size: int) -> None:
         """After every update each row is what a fresh oracle makes of the same requests.
@@ -364,9 +397,8 @@ class Judge:
         if not self.session.capabilities.stateful:
             self.conclude(Verdict.UNSUPPORTED, "not declared: stateful")
         self.needs("processed_logits")
-        backend: Any = self.session.backend
         self.reseed()
-        backend.start(vocab_size, "processed_logits")
+        self.ask(name, "start", vocab_size, "processed_logits")
         rows: dict[int, Request] = {}
         steps = 0
         for steps, update in enumerate(updates, 1):
@@ -377,16 +409,13 @@ class Judge:
                 requests=tuple(rows[r] for r in range(len(rows))),
                 mode="processed_logits",
             )
+            self.supports(case)
             self._step(case, update)
         self.passed("exact", f"{steps} steps equal to a fresh batch")
 
     def _step(self, case: Case, update: BatchUpdate | None) -> None:
-        backend: Any = self.session.backend
         logits = arrays.logits_for(case, self.session.capabilities)
-        try:
-            output = backend.step(logits, update)
-        except Exception as error:
-            self.conclude(Verdict.ERROR, f"step raised {one_line(error)} in {case.name}")
+        output = self.ask(case.name, "step", logits, update)
         answer, expected = self.read(output, case), self.expect(case)
         for r, request in enumerate(case.requests):
             if answer.logprobs is None or answer.logprobs.shape != case.logits.shape:
@@ -399,10 +428,14 @@ class Judge:
 
     # Evidence by draws
 
-    def drawn(self, case: Case, draws: int) -> npt.NDArray[np.int64]:
-        """Draw every row of the case `draws` times: int64 [draws, rows]."""
-        parts = [self.answer(part).ids for part in self._parts(case, draws)]
-        return np.concatenate(parts).reshape(draws, len(case.requests))
+    def drawn(self, case: Case, draws: int, bad: int | None = None) -> npt.NDArray[np.int64]:
+        """Draw every row of the case `draws` times: int64 [draws, rows]; row `bad` may be marked invalid."""
+        rows = len(case.requests)
+        parts = []
+        for part in self._parts(case, draws):
+            marked = NO_ROWS if bad is None else frozenset(range(bad, len(part.requests), rows))
+            parts.append(self.answer(part, bad=marked).ids)
+        return np.concatenate(parts).reshape(draws, rows)
 
     def _parts(self, case: Case, draws: int) -> Iterator[Case]:
         """The case `draws` times over, in tiles of bounded size."""
@@ -416,61 +449,80 @@ class Judge:
         if self.session.capabilities.noise != "replayable":
             self.conclude(Verdict.UNSUPPORTED, "not declared: replayable noise")
         expected, rows = self.expect(case), len(case.requests)
-        backend: Any = self.session.backend
         for part in self._parts(case, self.session.tier.law_draws):
             ids = self.answer(part).ids.reshape(-1, rows)
-            kind, values = backend.last_noise()
-            if kind not in replay_test.KINDS:
-                self.fail(case, 0, f"noise of a kind in {replay_test.KINDS}", f"kind {kind!r}")
-            noise = np.asarray(values, dtype=np.float64)
+            kind, noise = self._noise(part)
             noise = noise.reshape(-1, rows, *noise.shape[1:])
             for r in range(rows):
                 replay_test.judge_row(self, case, expected, r, ids[:, r], kind, noise[:, r])
 
-    def extremes(self, case: Case, values: Sequence[float]) -> None:
+    def _noise(self, case: Case) -> tuple[str, npt.NDArray[np.float64]]:
+        """The noise of the last call, its form checked."""
+        found = self.ask(case.name, "last_noise")
+        n, vocab = case.logits.shape
+        shapes = {"inverse_cdf": (n,), "gumbel": (n, vocab), "exponential_race": (n, vocab)}
+        try:
+            kind, values = found
+            noise = np.asarray(arrays.to_numpy(values), dtype=np.float64)
+            right = noise.shape == shapes[kind]
+        except (TypeError, ValueError, KeyError):
+            right = False
+        if not right:
+            self.fail(case, 0, f"noise (kind, values) with shapes {shapes}", f"{found!r:.80}")
+        return kind, noise
+
+    def extremes(self, case: Case) -> None:
         """Injected noise at the ends of its range draws only tokens that may be kept (DRAW05)."""
         self.supports(case)
         if self.session.capabilities.noise != "replayable":
             self.conclude(Verdict.UNSUPPORTED, "not declared: replayable noise")
-        backend: Any = self.session.backend
         self.answer(case)
-        kind, last = backend.last_noise()
-        expected = self.expect(case)
-        for value in values:
-            backend.inject(np.full(np.shape(last), value))
-            ids = self.answer(case).ids
-            for r in range(len(case.requests)):
-                if not expected.drawable(r)[ids[r]]:
-                    wanted = _ids(np.flatnonzero(expected.drawable(r)))
-                    self.fail(case, r, f"an id in {wanted} for {kind} noise {value!r}",
-                              f"id {ids[r]}", tokens=[int(ids[r])])  # fmt: skip
-        self.passed("injected noise", f"{len(values)} extreme values of {kind} noise")
+        kind, last = self._noise(case)
+        injected = [np.full(last.shape, value) for value in EXTREMES[kind]]
+        if last.ndim == 2:
+            masked = ~np.stack([self.expect(case).drawable(r) for r in range(len(last))])
+            injected += [np.where(masked, value, last) for value in EXTREMES[kind]]
+        for values in injected:
+            self._inject(case, kind, values)
+        self.passed("injected noise", f"{len(injected)} extreme values of {kind} noise")
+
+    def _inject(self, case: Case, kind: str, values: npt.NDArray[np.float64]) -> None:
+        self.ask(case.name, "inject", values)
+        ids, expected = self.again(case).ids, self.expect(case)
+        if not np.array_equal(self._noise(case)[1], values):
+            self.fail(case, 0, "the injected noise to be used", "other noise")
+        for r in range(len(case.requests)):
+            if not expected.drawable(r)[ids[r]]:
+                wanted = _ids(np.flatnonzero(expected.drawable(r)))
+                said = f"an id in {wanted} for {kind} noise {values.flat[0]!r}"
+                self.fail(case, r, said, f"id {ids[r]}", tokens=[int(ids[r])])
 
     def exact_mass(self, cases: Sequence[Case]) -> None:
-        """Rows whose mass reaches p exactly in float32: the next token is not kept in all of them.
+        """Rows whose mass reaches p exactly in float32: the next token stays, or not, as declared.
 
-        In real arithmetic each row's mass lies at or above p by less than the rounding bound, so no single row
-        decides. A sampler that stops at p keeps one more only by rounding, in a row with probability
-        at most 1/2; keeping one more in every row then has probability 2^-rows.
+        In real arithmetic each row's mass lies beside p by less than the rounding bound, on the side where the rule
+        says the same as for equality, so no single row decides. A sampler that follows the rule departs from it
+        only by rounding, in a row with probability at most 1/2; departing in every row then has probability 2^-rows.
         """
         self.supports(cases[0])
-        more = [bool(self._keeps_undecided(case)) for case in cases]
-        if all(more) and 2.0 ** -len(cases) <= self.alpha:
-            worst = cases[0]
+        one_more = self.session.capabilities.profile.topp_exact == "one_more"
+        departs = [self._keeps_undecided(case) != one_more for case in cases]
+        if all(departs) and 2.0 ** -len(cases) <= self.alpha:
+            rule, seen = ("one more", "no more") if one_more else ("no more", "one more")
             self.fail(
-                worst, 0,
-                "no token after those whose mass reaches p",
-                f"one more kept in all {len(cases)} rows whose mass equals p in float32",
-                cause=Cause("one token more is kept when the mass reaches p exactly", ("TOPP02",)),
+                cases[0], 0,
+                f"{rule} token kept when the mass reaches p",
+                f"{seen} kept in all {len(cases)} rows whose mass equals p in float32",
+                cause=None if one_more else Cause(ONE_MORE, ("TOPP02",)),
             )  # fmt: skip
-        self.passed("exact mass", f"one more kept in {sum(more)} of {len(cases)} rows by rounding")
+        self.passed("exact mass", f"{sum(departs)} of {len(cases)} rows differ by rounding")
 
     def _keeps_undecided(self, case: Case) -> bool:
         """Whether a token that only rounding could keep is kept, seen in values or in draws."""
         must = self.expect(case).surely_kept(0)
         if self.shows("processed_logits"):
             shown = self.answer(case.asking("processed_logits", logprobs=-1)).logprobs
-            return shown is not None and bool((shown[0][~must] > -np.inf).any())
+            return shown is not None and bool((shown[0][~must] != -np.inf).any())
         ids = self.drawn(case, self.session.tier.support_draws)[:, 0]
         return bool((~must[ids]).any())
 
@@ -516,7 +568,7 @@ class Judge:
         alone = case.only(good)
         expected = self.expect(alone)
         draws = self.session.tier.law_draws
-        ids = self.drawn(case, draws)[:, good]
+        ids = self.drawn(case, draws, bad=bad)[:, good]
         oracle = expected.draws(draws, self.rng)
         for r in range(len(good)):
             share = self.alpha / len(good)
@@ -528,6 +580,8 @@ class Judge:
         """The backend raises ValueError that names the request and the field."""
         if not self.session.capabilities.validates:
             self.conclude(Verdict.UNSUPPORTED, "not declared: validates")
+        if name not in self.session.capabilities.parameters:
+            self.conclude(Verdict.UNSUPPORTED, f"not declared: {name}")
         logits = arrays.logits_for(case, self.session.capabilities)
         value = getattr(case.requests[0].params, name)
         wanted = f"ValueError naming request {case.requests[0].id} and {name}"
@@ -537,7 +591,7 @@ class Judge:
             if name in str(error) and case.requests[0].id in str(error):
                 return self.passed("exact", f"{name} = {value!r} refused")
             self.fail(case, 0, wanted, one_line(error))
-        except Exception as error:
+        except BACKEND_RAISES as error:
             self.fail(case, 0, wanted, one_line(error))
         self.fail(case, 0, wanted, f"{name} = {value!r} accepted")
 

@@ -40,7 +40,10 @@ def judge_row(
     must = expected.surely_kept(r)
     law = expected.outcome.law[r] * must
     law /= law.sum()
+    dropped = float((~must[ids]).mean())
     ids, oracle = ids[must[ids]], oracle[must[oracle]]
+    if not ids.size:
+        judge.fail(case, r, "draws among the tokens surely kept", f"all {dropped:.0%} outside them")
     process = KnownLaw(law)
     log_e = process.observe(ids)
     judge.statistics.append(_gate(process, law, log_e, alpha))

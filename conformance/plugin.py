@@ -112,7 +112,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         outcome = yield
     except Concluded:
         outcome = None
-    except Exception as error:
+    except BaseException as error:
         judge.verdict, judge.reason = Verdict.ERROR, f"the check itself raised {one_line(error)}"
         raise
     finally:

@@ -27,6 +27,7 @@ from aliquot.reports.results import (
     check_from_dict,
 )
 
+COMPLETE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 PACKAGES = ("numpy", "scipy", "torch")
 Listener = Callable[[int, int, CheckResult | None], None]
 
@@ -118,23 +119,36 @@ def run(
     backend = load(spec)
     command = shlex.join(["aliquot", "run", "--backend", spec, "--tier", tier, "--seed", str(seed)])
     collector = Collector(listener, command)
-    code = pytest.main(_arguments(spec, tier, seed, workers, only), plugins=[collector])
-    if not collector.checks:
-        reason = collector.problems[0] if collector.problems else f"pytest ended with {code!r}"
-        if only:
-            reason = f"--only {only}: no check has an id that begins so"
-        raise RunError(f"no check ran: {reason}")
+    code = _pytest(_arguments(spec, tier, seed, workers, only), collector)
+    if code == pytest.ExitCode.NO_TESTS_COLLECTED and only:
+        raise RunError(f"--only {only}: no check has an id that begins so")
+    done, total = len(collector.checks), collector.total
+    if code not in COMPLETE or not done or done < total:
+        reason = collector.problems[0] if collector.problems else f"pytest says {code!s}"
+        raise RunError(f"the run ended after {done} of {total} checks: {reason}")
     return _results(backend, tier, seed, collector.checks)
 
 
-def _arguments(spec: str, tier: str, seed: int, workers: int, only: str | None) -> list[str]:
+def _pytest(arguments: list[str], collector: Collector) -> int:
+    """Run pytest without what a user's folder or environment would add to it."""
+    before = dict(os.environ)
+    for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):
+        os.environ.pop(name, None)
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    try:
+        return pytest.main(arguments, plugins=[collector])
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _arguments(spec: str, tier: str, seed: int, workers: int, only: str | None) -> list[str]:
     suites = files("aliquot.conformance.suites")
     arguments = [
         "--pyargs", "aliquot.conformance.suites",
         "-c", str(suites.joinpath("pytest.ini")), "--rootdir", str(suites),
         "-p", "aliquot.conformance.plugin", "-p", "xdist.plugin",
-        "-p", "no:cacheprovider", "-p", "no:terminal",
+        "-p", "no:cacheprovider", "-p", "no:terminal", "--noconftest",
         "--backend", spec, "--tier", tier, "--seed", str(seed),
     ]  # fmt: skip
     if workers:

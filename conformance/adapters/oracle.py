@@ -12,6 +12,7 @@ from aliquot.contract.batch import LOGPROBS_MODES, Batch, BatchUpdate, LogprobsM
 from aliquot.contract.output import Logprobs, SamplerOutput
 from aliquot.contract.profile import CANONICAL, Profile
 from aliquot.oracle import batch_state, law, logprobs, pipeline, sampler
+from aliquot.oracle.rows import from_logits
 
 Rows = npt.NDArray[np.float64]
 
@@ -54,6 +55,7 @@ class OracleBackend:
     def sample(self, logits: Any, batch: Batch) -> SamplerOutput:
         """Sample from NumPy logits [n, V]; copies of one row share the work of its law."""
         batch.validate()
+        logits = from_logits(logits, batch)
         if batch.wants_logprobs:
             return self.sample_rows(logits, batch)
         first, copies = unique_rows(logits, batch)

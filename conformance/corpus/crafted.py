@@ -94,11 +94,11 @@ def _update(
     return update, [slots[r] for r in range(len(slots))]
 
 
-def exact_mass_cases(most: int) -> list[Case]:
+def exact_mass_cases(most: int, rule: str = "stop") -> list[Case]:
     """Rows with probabilities n_k 2^-k, exact in float32, and a p that the first levels reach exactly.
 
-    Only rows whose mass in float64 lies at or above p are taken: there a sampler that stops at p keeps one
-    more only by rounding.
+    Only rows whose mass in float64 lies at or above p are taken, for the rule `one_more` at or below: there a
+    sampler departs from its rule only by rounding.
     """
     rng = np.random.default_rng(2)
     found: list[Case] = []
@@ -111,7 +111,7 @@ def exact_mass_cases(most: int) -> list[Case]:
         levels = (-np.log(2) * np.arange(len(counts))).astype(np.float32)
         logits = np.repeat(levels, counts)
         for level in range(1, len(counts)):
-            case = _exact(logits, int(counts[:level].sum()), len(found))
+            case = _exact(logits, int(counts[:level].sum()), len(found), rule)
             if case is None or (key := (logits.tobytes(), case.requests[0].params.top_p)) in seen:
                 continue
             seen.add(key)
@@ -119,12 +119,13 @@ def exact_mass_cases(most: int) -> list[Case]:
     return found[:most]
 
 
-def _exact(logits: npt.NDArray[np.float32], before: int, number: int) -> Case | None:
+def _exact(logits: npt.NDArray[np.float32], before: int, number: int, rule: str) -> Case | None:
     rounded = np.exp(logits, dtype=np.float32)
     weights = np.exp(logits.astype(np.float64))
     p = float(rounded[:before].sum() / rounded.sum())
     exact = np.log2(rounded) == np.round(np.log2(rounded))
-    if not exact.all() or p >= 1 or weights[:before].sum() < p * weights.sum():
+    surplus = weights[:before].sum() - p * weights.sum()
+    if not exact.all() or p >= 1 or (surplus < 0 if rule == "stop" else surplus > 0):
         return None
     return row(f"exact mass {number}", logits, top_p=p)
 

@@ -1,6 +1,7 @@
 """Real logits: the packaged subset, or a larger file of the same layout read by path."""
 
 import json
+import zipfile
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import as_file, files
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.npyio import NpzFile
 
 PACKAGED = ("prompts_f32", "decode_bf16")
 
@@ -60,7 +62,7 @@ def _packaged(corpus: str) -> tuple[RealRow, ...]:
 
 def _load(path: Path) -> tuple[npt.NDArray[np.float32], str]:
     try:
-        with np.load(path, allow_pickle=False) as data:
+        with _archive(path) as data:
             if "logits" in data:
                 logits, dtype = data["logits"].astype(np.float32), "float32"
             elif "logits_bf16_bits" in data:
@@ -70,13 +72,22 @@ def _load(path: Path) -> tuple[npt.NDArray[np.float32], str]:
                     f"corpus {path}: holds {', '.join(data) or 'nothing'}, "
                     "allowed are arrays named logits or logits_bf16_bits"
                 )
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         if isinstance(error, CorpusError):
             raise
         raise CorpusError(
             f"corpus {path}: {error}; allowed are {', '.join(PACKAGED)} or the path of an npz file"
         ) from error
+    if logits.ndim == 0 or not logits.size:
+        raise CorpusError(f"corpus {path}: logits have shape {logits.shape}, allowed is [.., V]")
     return logits.reshape(-1, logits.shape[-1]), dtype
+
+
+def _archive(path: Path) -> NpzFile:
+    found = np.load(path, allow_pickle=False)
+    if not isinstance(found, NpzFile):
+        raise CorpusError(f"corpus {path}: is no npz file, allowed is one with logits")
+    return found
 
 
 def widen_bfloat16(bits: npt.NDArray[np.uint16]) -> npt.NDArray[np.float32]:

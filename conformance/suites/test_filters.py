@@ -10,7 +10,6 @@ from aliquot.conformance.judge import Judge
 
 RISING = from_probs([0.1, 0.2, 0.3, 0.4])
 NEGATIVE = (-5.0, -6.0, -7.0, -8.0)
-EXACT_MASS = exact_mass_cases(48)
 
 
 @pytest.mark.parametrize("min_p", [0.05, 0.3, 0.5, 0.9])
@@ -65,7 +64,10 @@ def test_TOPK02_ties_at_the_kth_all_stay(judge: Judge, copies: int) -> None:
 
 @pytest.mark.parametrize("k", [-1, 0, 4, 5, 9_999_999])
 def test_TOPK03_off_values(judge: Judge, k: int) -> None:
-    """k of 0, -1, V and above V keeps every token."""
+    """k of 0, -1, V and above V keeps every token, or is refused where declared."""
+    if judge.session.capabilities.profile.topk_off == "error" and not 0 <= k <= 4:
+        judge.refuses(row("r7", RISING, top_k=k), "top_k")
+        return
     judge.filters(row("rising", RISING, top_k=k))
     judge.filters(
         stacked("beside k = 2", row("rising", RISING, top_k=k), row("two", RISING, top_k=2))
@@ -100,9 +102,10 @@ def test_TOPP01_mass_before_the_token(judge: Judge, p: float) -> None:
 @pytest.mark.statistical
 def test_TOPP02_exact_mass_stops(judge: Judge) -> None:
     """When the mass reaches p exactly, no further token is kept."""
-    for case in EXACT_MASS:
+    cases = exact_mass_cases(48, judge.session.capabilities.profile.topp_exact)
+    for case in cases:
         judge.filters(case)
-    judge.exact_mass(EXACT_MASS)
+    judge.exact_mass(cases)
 
 
 @pytest.mark.parametrize("p", [0.45, 0.8, 0.95])

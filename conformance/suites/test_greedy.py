@@ -95,6 +95,12 @@ def test_TEMP01_logits_are_divided_once(judge: Judge, temperature: float) -> Non
     judge.law(case)
 
 
+@pytest.mark.parametrize("temperature", [0.5, 2.0])
+def test_TEMP01_before_the_filters(judge: Judge, temperature: float) -> None:
+    """The nucleus is taken on the law at temperature T."""
+    judge.filters(row("three", [3.0, 2.0, 1.0], top_p=0.8, temperature=temperature))
+
+
 @pytest.mark.parametrize("case", real_cases("prompts_f32", 4, temperature=0.8), ids=str)
 def test_TEMP01_real_rows(judge: Judge, case: Case) -> None:
     """Temperature on logits of a language model."""

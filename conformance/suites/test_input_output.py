@@ -9,6 +9,7 @@ from aliquot.conformance import arrays
 from aliquot.conformance.case import Case, row, stacked
 from aliquot.conformance.corpus.crafted import SIZES, normal
 from aliquot.conformance.judge import Judge
+from aliquot.reports.results import Verdict
 
 DTYPES = ("float32", "bfloat16", "float16")
 TWO_ROWS = stacked(
@@ -49,9 +50,7 @@ def test_IO04_16_bit_logits_are_computed_in_float32(judge: Judge, dtype: str) ->
     """Logprobs of 16-bit logits have float32 accuracy."""
     case = row(dtype, np.linspace(-60, 0, 64), dtype=dtype)
     case = replace(case, logits=_rounded(case.logits, dtype))
-    judge.supports(case)
     judge.raw(case)
-    judge.support(case)
 
 
 def _rounded(logits: np.ndarray, dtype: str) -> np.ndarray:
@@ -66,6 +65,8 @@ def test_IO05_16_bit_input_keeps_its_bits(judge: Judge, dtype: str) -> None:
     case = row(dtype, [1.0, 2.0, 3.0, 4.0], dtype=dtype, output=[3], presence_penalty=2.0,
                temperature=0.5, top_k=2)  # fmt: skip
     judge.supports(case)
+    if judge.session.capabilities.arrays == "numpy" and dtype == "bfloat16":
+        judge.conclude(Verdict.UNSUPPORTED, "NumPy has no bfloat16")
     logits = arrays.logits_for(case, judge.session.capabilities)
     before = arrays.bits(logits)
     judge.answer(case, logits)

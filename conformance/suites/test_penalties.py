@@ -7,7 +7,7 @@ import pytest
 from aliquot.conformance.case import Case, row, stacked
 from aliquot.conformance.corpus.crafted import real_cases
 from aliquot.conformance.judge import Judge
-from aliquot.conformance.suites.test_masks import both
+from aliquot.conformance.suites.test_masks import exactly
 
 SIGNS = (4.0, 3.0, -1.0, -2.0, 0.0, 2.0, 1.0, -4.0)
 ALL: dict[str, Any] = {
@@ -19,13 +19,13 @@ ALL: dict[str, Any] = {
 
 def test_PEN01_repetition_then_frequency_then_presence(judge: Judge) -> None:
     """The three act in that order on the same token."""
-    both(judge, row("all three", SIGNS, prompt=[0], output=[0, 0, 2, 3, 3, 3], **ALL))
+    exactly(judge, row("all three", SIGNS, prompt=[0], output=[0, 0, 2, 3, 3, 3], **ALL))
 
 
 @pytest.mark.parametrize("penalty", [1.5, 2.0, 0.5])
 def test_PEN02_repetition_by_sign(judge: Judge, penalty: float) -> None:
     """Positive logits are divided, the others multiplied."""
-    both(judge, row("signs", SIGNS, output=[0, 2, 3, 4, 7], repetition_penalty=penalty))
+    exactly(judge, row("signs", SIGNS, output=[0, 2, 3, 4, 7], repetition_penalty=penalty))
 
 
 @pytest.mark.parametrize(("prompt", "output"), [([0], []), ([], [1]), ([0, 2], [1])])
@@ -33,52 +33,52 @@ def test_PEN03_repetition_sees_prompt_and_output(
     judge: Judge, prompt: list[int], output: list[int]
 ) -> None:
     """A token in the prompt or in the output counts as seen."""
-    both(judge, row("signs", SIGNS, prompt=prompt, output=output, repetition_penalty=2.0))
+    exactly(judge, row("signs", SIGNS, prompt=prompt, output=output, repetition_penalty=2.0))
 
 
 def test_PEN04_once_per_distinct_token(judge: Judge) -> None:
     """A token seen three times is penalised as one seen once."""
-    both(judge, row("thrice", SIGNS, prompt=[0, 0], output=[0, 3, 3], repetition_penalty=2.0))
+    exactly(judge, row("thrice", SIGNS, prompt=[0, 0], output=[0, 3, 3], repetition_penalty=2.0))
 
 
 @pytest.mark.parametrize("penalty", [0.5, 2.0])
 def test_PEN05_frequency_times_the_count(judge: Judge, penalty: float) -> None:
     """The frequency penalty is subtracted once per occurrence."""
-    both(judge, row("counts", SIGNS, output=[0, 0, 0, 1, 5, 5], frequency_penalty=penalty))
+    exactly(judge, row("counts", SIGNS, output=[0, 0, 0, 1, 5, 5], frequency_penalty=penalty))
 
 
 def test_PEN06_presence_is_flat(judge: Judge) -> None:
     """The presence penalty does not grow with the count."""
-    both(judge, row("counts", SIGNS, output=[0, 0, 0, 1], presence_penalty=1.5))
+    exactly(judge, row("counts", SIGNS, output=[0, 0, 0, 1], presence_penalty=1.5))
 
 
 @pytest.mark.parametrize("name", ["frequency_penalty", "presence_penalty"])
 def test_PEN07_the_prompt_is_not_counted(judge: Judge, name: str) -> None:
     """Frequency and presence leave tokens of the prompt alone."""
     penalty: dict[str, Any] = {name: 2.0}
-    both(judge, row("prompt", SIGNS, prompt=[0, 0, 0, 1], output=[5], **penalty))
+    exactly(judge, row("prompt", SIGNS, prompt=[0, 0, 0, 1], output=[5], **penalty))
 
 
 def test_PEN08_the_whole_history(judge: Judge) -> None:
     """A token drawn 300 steps ago is still penalised."""
     output = [0, *[1 + i % 4 for i in range(300)]]
-    both(judge, row("long", SIGNS, output=output, presence_penalty=2.0, repetition_penalty=1.5))
+    exactly(judge, row("long", SIGNS, output=output, presence_penalty=2.0, repetition_penalty=1.5))
 
 
 def test_PEN09_padding_counts_as_nothing(judge: Judge) -> None:
     """The placeholder -1 changes no logit, in particular not the last."""
-    both(judge, row("placeholder", SIGNS, output=[5, -1], frequency_penalty=1.0))
+    exactly(judge, row("placeholder", SIGNS, output=[5, -1], frequency_penalty=1.0))
 
 
 def test_PEN10_neutral_values(judge: Judge) -> None:
     """Neutral penalties change nothing."""
-    both(judge, row("neutral", SIGNS, prompt=[0], output=[1, 1], repetition_penalty=1.0))
+    exactly(judge, row("neutral", SIGNS, prompt=[0], output=[1, 1], repetition_penalty=1.0))
 
 
 def test_PEN11_negative_penalties_promote(judge: Judge) -> None:
     """Negative frequency and presence raise the logits of drawn tokens."""
     promoted: dict[str, Any] = {"frequency_penalty": -1.5, "presence_penalty": -1.0}
-    both(judge, row("promoted", SIGNS, output=[6, 6, 7], **promoted))
+    exactly(judge, row("promoted", SIGNS, output=[6, 6, 7], **promoted))
 
 
 def test_PEN12_greedy_rows_are_penalised(judge: Judge) -> None:
@@ -88,7 +88,7 @@ def test_PEN12_greedy_rows_are_penalised(judge: Judge) -> None:
 
 def test_PEN13_masked_stays_masked(judge: Judge) -> None:
     """Penalties, also negative ones, leave masked tokens masked."""
-    both(judge, row("masked", SIGNS, output=[0, 1], allowed_token_ids=[2, 3], **ALL))
+    exactly(judge, row("masked", SIGNS, output=[0, 1], allowed_token_ids=[2, 3], **ALL))
 
 
 def test_PEN14_row_by_row(judge: Judge) -> None:
@@ -99,8 +99,8 @@ def test_PEN14_row_by_row(judge: Judge) -> None:
         row("frequency", SIGNS, output=[0] * 20, frequency_penalty=0.25),
         row("presence", SIGNS, output=[7], presence_penalty=-2.0),
     )
-    both(judge, stacked("four rows", *rows))
-    both(judge, stacked("four rows reversed", *reversed(rows)))
+    exactly(judge, stacked("four rows", *rows))
+    exactly(judge, stacked("four rows reversed", *reversed(rows)))
 
 
 REAL = [case for name in ("prompts_f32", "decode_bf16") for case in real_cases(name, 8, **ALL)]
@@ -109,4 +109,4 @@ REAL = [case for name in ("prompts_f32", "decode_bf16") for case in real_cases(n
 @pytest.mark.parametrize("case", REAL, ids=str)
 def test_PEN01_PEN05_PEN06_on_real_rows(judge: Judge, case: Case) -> None:
     """All penalties on logits of a language model with their own history."""
-    both(judge, case)
+    exactly(judge, case)
