@@ -494,7 +494,7 @@ class Judge:
         for r in range(len(case.requests)):
             if not expected.drawable(r)[ids[r]]:
                 wanted = _ids(np.flatnonzero(expected.drawable(r)))
-                said = f"an id in {wanted} for {kind} noise {values.flat[0]!r}"
+                said = f"an id in {wanted} for {kind} noise {float(values.flat[0])!r}"
                 self.fail(case, r, said, f"id {ids[r]}", tokens=[int(ids[r])])
 
     def exact_mass(self, cases: Sequence[Case]) -> None:

@@ -21,9 +21,9 @@ class Ended:
         return self.out + self.err
 
 
-def aliquot(*arguments: str, cwd: Path) -> Ended:
-    """Run `aliquot` with these arguments in the folder `cwd`."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+def aliquot(*arguments: str, cwd: Path, **variables: str) -> Ended:
+    """Run `aliquot` with these arguments in the folder `cwd`, with these environment variables set."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200", **variables}
     environment.pop("PYTEST_XDIST_WORKER", None)
     done = subprocess.run(
         [sys.executable, "-c", "from aliquot.conformance.cli import main; main()", *arguments],

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from command import aliquot
 
@@ -51,6 +52,16 @@ class CannotBeMade:
 
 class NoBackend:
     pass
+
+class LeavesLate(OracleBackend):
+    def sample(self, logits, batch):
+        if len(batch) > 1:
+            raise SystemExit("enough")
+        return super().sample(logits, batch)
+
+class AcceptsNan(OracleBackend):
+    def sample(self, logits, batch):
+        return SamplerOutput(sampled_token_ids=np.zeros((len(batch), 1), np.int64))
 """
 
 
@@ -146,7 +157,7 @@ def test_a_report_path_that_is_a_file_is_refused_before_the_run(folder: Path) ->
     """Nothing is run and nothing is lost when the report cannot be written."""
     ended = aliquot("run", "--backend", "oracle", "--report", "broken.py", cwd=folder)
     assert (ended.code, ended.out) == (2, "")
-    assert "--report broken.py: is a file, allowed is a folder" in ended.err
+    assert "--report broken.py: File exists, allowed is a folder that can be written" in ended.err
     assert (folder / "broken.py").read_text() == BROKEN_BACKENDS
 
 
@@ -240,3 +251,93 @@ def test_explain_dispatch_says_what_runs_here(folder: Path) -> None:
     assert ended.code == 0
     assert "native" in cuda
     assert "flashinfer is not installed" in cuda
+
+
+def test_a_backend_that_exits_is_an_error(folder: Path) -> None:
+    """SystemExit in the second half of a check is not a pass."""
+    ended = aliquot(
+        "run", "--backend", "broken:LeavesLate", "-n", "0", "--only", "TOPK04", cwd=folder
+    )
+    assert ended.code == 2
+    assert "sample raised SystemExit: enough" in ended.out
+
+
+def test_a_users_pytest_settings_do_not_reach_the_run(folder: Path) -> None:
+    """A conftest that deselects everything and PYTEST_ADDOPTS leave a fault red."""
+    (folder / "conftest.py").write_text(
+        "def pytest_addoption(parser):\n    parser.addoption('--seed')\n"
+        "def pytest_collection_modifyitems(items):\n    items[:] = items[:1]\n"
+    )
+    (folder / "pytest.ini").write_text("[pytest]\naddopts = -k nothing\n")
+    ended = aliquot(
+        "run", "--backend", "fault:topp-edge-minus", "--tier", "smoke", "-n", "0",
+        "--only", "TOPP03", cwd=folder, PYTEST_ADDOPTS="-k nothing",
+    )  # fmt: skip
+    assert ended.code == 1
+    assert "3 FAIL" in ended.out
+
+
+def test_an_installed_aliquot_leaves_other_projects_options_alone(folder: Path) -> None:
+    """A project with a `--seed` option of its own runs its tests as before."""
+    (folder / "conftest.py").write_text(
+        "def pytest_addoption(parser):\n    parser.addoption('--seed', default='mine')\n"
+    )
+    (folder / "test_own.py").write_text(
+        "def test_own(request):\n    assert request.config.getoption('--seed') == 'mine'\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_own.py"],
+        cwd=folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_finding_with_nan_in_it_is_reported(folder: Path) -> None:
+    """An accepted NaN parameter is a finding in a readable report, not a crash of the report."""
+    ended = aliquot(
+        "run", "--backend", "broken:AcceptsNan", "-n", "0", "--only", "ERR15", "--report", "out",
+        cwd=folder,
+    )  # fmt: skip
+    results = json.loads((folder / "out" / "results.json").read_text())
+    witnesses = [c["finding"]["witness"]["params"] for c in results["checks"]]
+    assert ended.code == 1
+    assert {"top_p": "nan"} in witnesses
+
+
+def test_names_are_printed_as_they_are(folder: Path) -> None:
+    """Colons and brackets in names and rules are no markup."""
+    assert "backend nomod:x: " in aliquot("run", "--backend", "nomod:x", cwd=folder).err
+    assert "shape [n, V]" in aliquot("list", "clauses", cwd=folder).out
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        '{"logits": {"5": 1.0}}',
+        '{"logits": []}',
+        '{"logits": "123"}',
+        '{"logits": [1, 2], "prompt_token_ids": 5}',
+        '{"logits": [1, 2], "output_token_ids": null}',
+        '{"logits": [1, 2], "params": {"logit_bias": [1]}}',
+        '{"logits": [1, 2], "params": {"bad_words": 5}}',
+        '{"logits": [' + "9" * 400 + "]}",
+        "[1]",
+    ],
+)
+def test_an_unreadable_case_is_one_line(folder: Path, case: str) -> None:
+    """Whatever stands in the file, explain says in one line what is allowed."""
+    (folder / "case.json").write_text(case)
+    ended = aliquot("explain", "case.json", cwd=folder)
+    assert (ended.code, len(ended.said.strip().splitlines())) == (2, 1)
+
+
+@pytest.mark.parametrize("name", ["array.npy", "empty.npz", "scalar.npz", "broken.npz"])
+def test_an_unreadable_corpus_is_one_line(folder: Path, name: str) -> None:
+    """An npy file, an empty, a scalar and a truncated archive are refused by name."""
+    np.save(folder / "array.npy", np.zeros((2, 3), np.float32))
+    np.savez(folder / "empty.npz", logits=np.zeros((0, 3), np.float32))
+    np.savez(folder / "scalar.npz", logits=np.float32(1))
+    (folder / "broken.npz").write_bytes((folder / "scalar.npz").read_bytes()[:40])
+    ended = aliquot("explain", "--corpus", name, cwd=folder)
+    assert (ended.code, len(ended.said.strip().splitlines())) == (2, 1)
+    assert name in ended.err

@@ -295,10 +295,10 @@ def test_injected_noise_finds_a_masked_token() -> None:
         return np.where(sampled == 3, 5, sampled)
 
     case = row("masked ends", [0.0] * 6, allowed_token_ids=[2, 3])
-    result = judged(lambda j: j.extremes(case, [0.0, 1.0]), ids(last_at_one), clause="DRAW05")
+    result = judged(lambda j: j.extremes(case), ids(last_at_one), clause="DRAW05")
     assert result.finding is not None
-    assert result.finding.wanted == "an id in {2, 3} for inverse_cdf noise 1.0"
-    assert judged(lambda j: j.extremes(case, [0.0, 1.0]), clause="DRAW05").verdict is Verdict.PASS
+    assert result.finding.wanted == "an id in {2, 3} for inverse_cdf noise 0.5"
+    assert judged(lambda j: j.extremes(case), clause="DRAW05").verdict is Verdict.PASS
 
 
 def test_a_history_that_keeps_the_first_request_is_found() -> None:
@@ -314,3 +314,90 @@ def test_a_history_that_keeps_the_first_request_is_found() -> None:
     judge = Judge(Session("deaf", Deaf(), TIERS["smoke"], 0), "STATE03_c", ("STATE03",), "t", "")
     with pytest.raises(Concluded, match=r"FAIL .* keeps 12: lost none, too many"):
         judge.history("overwritten", [first, changed], 12)
+
+
+def test_nan_in_place_of_minus_infinity_is_found() -> None:
+    """A masked token that shows NaN is not masked."""
+
+    def nan(found: Logprobs) -> dict[str, Any]:
+        return {"values": np.where(found.values == -np.inf, np.float32(np.nan), found.values)}
+
+    assert judged(lambda judge: judge.processed(FOUR), reported(nan)).verdict is Verdict.FAIL
+
+
+def test_a_good_row_must_not_be_marked() -> None:
+    """The mark of a bad row on a good one is an id out of range."""
+    result = judged(lambda judge: judge.support(FOUR), ids(lambda sampled, batch: sampled * 0 - 1))
+    assert (result.verdict, result.clauses) == (Verdict.FAIL, ("IO08",))
+
+
+@pytest.mark.parametrize(
+    ("choice", "wanted"),
+    [("error", "an error that names row 1"), ("invalid_mark", "the mark -1")],
+)
+def test_a_bad_row_must_end_as_declared(choice: str, wanted: str) -> None:
+    """A sampler that answers id 0 for a bad row and declares an error or a mark is red."""
+    case = stacked("beside NaN", row("good", [9.0, 0.0], top_k=1), row("bad", [np.nan, 0.0]))
+    declared = replace(DECLARED, profile=replace(DECLARED.profile, bad_row=choice))
+
+    @dataclass
+    class Lies(OracleBackend):
+        def sample(self, logits: Any, batch: Batch) -> SamplerOutput:
+            return SamplerOutput(sampled_token_ids=np.zeros((len(batch), 1), np.int64))
+
+    judge = Judge(
+        Session("l", Lies(capabilities=declared), TIERS["smoke"], 0), "E", ("ERR16",), "t", ""
+    )
+    with pytest.raises(Concluded):
+        judge.contained(case, 1)
+    finding = judge.result("group").finding
+    assert finding is not None
+    assert finding.wanted == wanted
+
+
+def test_any_ids_still_fixes_the_number() -> None:
+    """A sampler that keeps all ties and declares exactly k of them is red."""
+    declared = replace(DECLARED, profile=replace(DECLARED.profile, topk_ties="any_ids"))
+
+    @dataclass
+    class KeepsAll(OracleBackend):
+        @property
+        def profile(self) -> Any:
+            return DECLARED.profile
+
+    backend = KeepsAll(capabilities=declared)
+    judge = Judge(Session("k", backend, TIERS["smoke"], 0), "T", ("TOPK02",), "t", "")
+    with pytest.raises(Concluded, match="wanted 2 tokens kept, got 3 kept"):
+        judge.filters(row("ties", [2.0, 1.0, 1.0], top_k=2))
+
+
+def test_noise_that_is_not_injected_is_found() -> None:
+    """A backend whose inject does nothing cannot pass."""
+
+    @dataclass
+    class Ignores(OracleBackend):
+        def inject(self, values: Any) -> None:
+            pass
+
+    judge = Judge(Session("i", Ignores(), TIERS["smoke"], 0), "D", ("DRAW05",), "t", "")
+    with pytest.raises(Concluded, match="wanted the injected noise to be used"):
+        judge.extremes(FOUR)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("accuracy", "float99"),
+        ("noise", "replay"),
+        ("arrays", "jax"),
+        ("dtypes", "float32"),
+        ("dtypes", ("float8",)),
+        ("parameters", ["top_k"]),
+        ("parameters", frozenset({"temprature"})),
+        ("logprobs_modes", ("raw",)),
+    ],
+)
+def test_a_capability_that_does_not_exist_is_refused(name: str, value: Any) -> None:
+    """A wrong declaration names the field, the value and what is allowed."""
+    with pytest.raises(ValueError, match=f"capabilities: {name} .* allowed"):
+        Capabilities(name="x", **{name: value})
