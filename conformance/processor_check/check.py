@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -35,16 +36,16 @@ MODULES = (interface, invariance, rows, state, device, hook)
 CHECKS: tuple[Check, ...] = tuple(check for module in MODULES for check in module.CHECKS)
 
 
-def check_processor(subject: Subject) -> RunResults:
+def check_processor(subject: Subject, checks: Sequence[Check] = CHECKS) -> RunResults:
     """Try every claim on a processor; only that it does not act, where it does not.
 
     The results depend on the processor, the requests and the seed alone.
     """
     torch.set_num_threads(1)
     subject = replace(subject, acting=interface.acting(subject))
-    checks = [judged(check, subject) for check in (CHECKS if subject.acting else ())]
-    checks.append(judged(interface.ACTIVE, subject))
-    told = sorted({clause for check in CHECKS for clause in check.clauses})
+    tried = [interface.ACTIVE, *(checks if subject.acting else ())]
+    results = [judged(check, subject) for check in tried]
+    told = sorted({clause for check in checks for clause in check.clauses})
     return RunResults(
         aliquot=aliquot.__version__,
         backend=_describe(subject),
@@ -53,7 +54,7 @@ def check_processor(subject: Subject) -> RunResults:
         alpha=0.0,
         environment=environment(),
         clauses=tuple(_clause(clause) for clause in clauses() if clause in told),
-        checks=tuple(sorted(checks, key=lambda check: check.id)),
+        checks=tuple(sorted(results, key=lambda check: check.id)),
     )
 
 

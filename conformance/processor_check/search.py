@@ -43,6 +43,12 @@ class Difference:
     witness: dict[str, Any] = field(default_factory=dict)
 
 
+FICKLE = Difference(
+    wanted="the same result whenever a new instance gets the same calls",
+    got="results that differ from run to run",
+    cause="the processor keeps state outside its instance",
+)
+
 Judge = Callable[[Ex], Difference | None]
 
 
@@ -99,16 +105,12 @@ def searched(
     except NoSuchExample:
         return search
     except HypothesisException:
-        search.fault = Difference(
-            wanted="the same result whenever a new instance gets the same calls",
-            got="results that differ from run to run",
-            cause="the processor keeps state outside its instance",
-        )
-        return search
+        return Search(fault=FICKLE)
     found = _judged(judge, example)
-    if found is not None:
-        search.fault = _with_witness(found, example.witness(subject))
-        search.size = example.size
+    if found is None:
+        return Search(fault=FICKLE)
+    search.fault = _with_witness(found, example.witness(subject))
+    search.size = example.size
     return search
 
 

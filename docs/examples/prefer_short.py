@@ -1,11 +1,11 @@
-"""A correct processor: the end-of-text token becomes likelier with every token after a request's budget."""
+"""A correct processor: the end-of-text token becomes likelier with every token beyond a limit."""
 
 from aliquot.fast.live import RowMap
 from aliquot.fast.processors.interface import LogitsProcessor
 
 
 class PreferShort(LogitsProcessor):
-    """Adds `slope` to the logit of `eos_token_id` for each output token beyond `soft_limit`."""
+    """Adds 1 to the logit of `eos_token_id` for each output token beyond `soft_limit`."""
 
     def __init__(self, config, device, is_pin_memory):
         self.rows = RowMap(self.remember)
