@@ -19,6 +19,7 @@ from aliquot.statistical.eprocess import LikelihoodRatio
 
 Rows = npt.NDArray[np.float64]
 CLEARLY = 1000.0
+MOST_BENT = 4096
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,11 @@ class Alternative:
     shown: Rows
     left: Rows
     bend: Callable[[Rows], Rows] | None = None
+
+    @property
+    def costly(self) -> bool:
+        """Whether the law of a faulty draw would take seconds to compute."""
+        return self.bend is not None and int(np.count_nonzero(self.left)) > MOST_BENT
 
     def explains(self, seen: str) -> Cause:
         """This rule as the cause of what was seen."""
@@ -76,7 +82,7 @@ def of_draws(
     case: Case, r: int, ids: npt.NDArray[np.int64], declared: Capabilities
 ) -> Cause | None:
     """The alternative under which the draws are likeliest, if clearly likelier than under the contract."""
-    others = {other.about: other for other in _alternatives(case, r, declared)}
+    others = {o.about: o for o in _alternatives(case, r, declared) if not o.costly}
     law = _contract(case, r, declared).law
     if (law[ids] == 0).any():
         return _allowing(list(others.values()), ids)

@@ -449,7 +449,7 @@ class Judge:
         if self.session.capabilities.noise != "replayable":
             self.conclude(Verdict.UNSUPPORTED, "not declared: replayable noise")
         expected, rows = self.expect(case), len(case.requests)
-        for part in self._parts(case, self.session.tier.law_draws):
+        for part in self._parts(case, self.session.tier.replay_draws):
             ids = self.answer(part).ids.reshape(-1, rows)
             kind, noise = self._noise(part)
             noise = noise.reshape(-1, rows, *noise.shape[1:])

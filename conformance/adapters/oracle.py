@@ -9,7 +9,7 @@ import numpy.typing as npt
 import aliquot
 from aliquot.conformance.backend import Capabilities
 from aliquot.contract.batch import LOGPROBS_MODES, Batch, BatchUpdate, LogprobsMode, Request
-from aliquot.contract.output import Logprobs, SamplerOutput
+from aliquot.contract.output import INVALID_TOKEN, Logprobs, SamplerOutput
 from aliquot.contract.profile import CANONICAL, Profile
 from aliquot.oracle import batch_state, law, logprobs, pipeline, sampler
 from aliquot.oracle.rows import from_logits
@@ -59,14 +59,21 @@ class OracleBackend:
         if batch.wants_logprobs:
             return self.sample_rows(logits, batch)
         first, copies = unique_rows(logits, batch)
-        outcome = self.outcome(logits[first], subset(batch, first))
-        if outcome is None:
+        laws = [self.law_of(logits, batch, r) for r in first]
+        if self.profile.bad_row == "error" and any(law is None for law in laws):
             return self.sample_rows(logits, batch)
         noise = self.uniforms(batch)
-        ids = np.empty((len(batch), 1), dtype=self.profile.id_dtype)
-        for u, probs in enumerate(outcome.law):
-            ids[copies == u, 0] = self.draw(probs, noise[copies == u])
+        mark = INVALID_TOKEN if self.profile.bad_row == "invalid_mark" else 0
+        ids = np.full((len(batch), 1), mark, dtype=self.profile.id_dtype)
+        for kind, probs in enumerate(laws):
+            if probs is not None:
+                ids[copies == kind, 0] = self.draw(probs, noise[copies == kind])
         return SamplerOutput(sampled_token_ids=ids)
+
+    def law_of(self, logits: Any, batch: Batch, r: int) -> Rows | None:
+        """The law [V] of row `r`; None when it has none."""
+        outcome = self.outcome(logits[[r]], subset(batch, [r]))
+        return None if outcome is None else np.asarray(outcome.law[0])
 
     def sample_rows(self, logits: Any, batch: Batch) -> SamplerOutput:
         """Sample row by row, with logprobs."""

@@ -285,7 +285,7 @@ def test_replay_finds_a_law_that_differs_by_a_thousandth() -> None:
     assert result.verdict is Verdict.FAIL
     assert result.finding is not None
     assert result.finding.effect is not None
-    assert result.finding.effect.startswith("4 of 4000 draws differ")
+    assert result.finding.effect.startswith("1 of 1000 draws differ")
 
 
 def test_injected_noise_finds_a_masked_token() -> None:
