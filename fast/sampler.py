@@ -67,7 +67,7 @@ class Sampler(nn.Module):
             apply_bitmask(rows, state.grammar_bitmask)
         raw = self._keep_raw(rows, state)
         for edit in state.plan.edits:
-            edit.apply(rows)
+            rows = edit.apply(rows)
         if len(rows) == 0:
             return SamplerOutput(sampled_token_ids=self._ids(rows.new_empty(0)))
         source = Logits(rows)
@@ -75,9 +75,11 @@ class Sampler(nn.Module):
             return SamplerOutput(
                 sampled_token_ids=self._ids(self._mark_bad(source.peak.token, source.peak))
             )
-        tokens, drawn = self._draw_rows(source, state)
+        late = _after_late_processors(source, state)
+        tokens, drawn = self._draw_rows(source, late, state)
         tokens = self._mark_bad(tokens, source.peak)
-        logprobs = self._logprobs(source if raw is None else Logits(raw), tokens, drawn, state)
+        raw_source = source if raw is None else Logits(raw)
+        logprobs = self._logprobs(raw_source, late, tokens, drawn, state)
         return SamplerOutput(sampled_token_ids=self._ids(tokens), logprobs=logprobs)
 
     def sample(self, logits: Tensor, batch: Batch) -> SamplerOutput:
@@ -110,16 +112,16 @@ class Sampler(nn.Module):
         return rows.clone() if state.plan.edits else None
 
     def _draw_rows(
-        self, source: Logits, state: BatchState
+        self, source: Logits, late: Logits, state: BatchState
     ) -> tuple[Tensor, list[tuple[Group, Drawn]]]:
-        """Argmax of the greedy rows, draws of the others (GREEDY04)."""
+        """Argmax of the greedy rows of `source`, draws of the others from `late` (GREEDY04)."""
         plan = state.plan
         if any(group.reach for group in plan.groups):
-            _ = source.maxima
+            _ = late.maxima
         tokens, drawn = source.peak.token, []
         noise = self._noise(state) if plan.groups else tokens
         for group in plan.groups:
-            part = Rows(source.pick(group.rows), group, self.profile)
+            part = Rows(late.pick(group.rows), group, self.profile)
             result = self._draw(part, group.pick(noise), state)
             drawn.append((group, result))
             tokens = (
@@ -203,14 +205,19 @@ class Sampler(nn.Module):
         return tokens.to(dtype).unsqueeze(1)
 
     def _logprobs(
-        self, source: Logits, tokens: Tensor, drawn: list[tuple[Group, Drawn]], state: BatchState
+        self,
+        source: Logits,
+        late: Logits,
+        tokens: Tensor,
+        drawn: list[tuple[Group, Drawn]],
+        state: BatchState,
     ) -> Logprobs | None:
         plan = state.plan
         if not plan.wants_logprobs:
             return None
         stage, kind = self._mode(state)
         if stage == "processed":
-            source = _processed_rows(source, drawn)
+            source = _processed_rows(late, drawn)
         values = Values(source, normalise=kind == "logprobs")
         return gather(values, tokens, plan.num_logprobs, plan.explicit_ids)
 
@@ -224,6 +231,14 @@ def _working_copy(logits: Tensor, state: BatchState) -> Tensor:
     if logits.stride(1) == 1 and (apart or not edited):
         return logits
     return logits.contiguous()
+
+
+def _after_late_processors(source: Logits, state: BatchState) -> Logits:
+    """The rows after temperature, min-p and custom argmax-invariant processors, if there are any (PLUG01)."""
+    temperature = state.plan.temperature
+    if temperature is None:
+        return source
+    return Logits(state.late.apply(source.logits / temperature))
 
 
 def _race(rows: Rows, noise: Tensor, by_position: bool) -> Drawn:

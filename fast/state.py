@@ -21,6 +21,8 @@ from aliquot.contract.profile import CANONICAL, Profile
 from aliquot.fast.edits import AllowedIds, BadWords, Edit, LogitBias, MinTokens
 from aliquot.fast.live import RowMap
 from aliquot.fast.penalties import Penalties
+from aliquot.fast.processors.collection import LogitsProcessors
+from aliquot.fast.processors.stage import after_temperature, before_penalties
 from aliquot.fast.thinking import ThinkingBudget
 
 # Rows with a filter are first drawn from this many of their largest tokens; top-k rows from k and a margin for ties.
@@ -77,7 +79,11 @@ _PER_ROW = ("temperature", "top_p", "min_p", "top_k")
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Everything about the batch that only a change of the batch can change."""
+    """Everything about the batch that only a change of the batch can change.
+
+    `temperature` `[n, 1]`, 1 for greedy rows, is set when processors run after it: rows are then divided by it, and
+    the groups ask for temperature 1 and no min-p.
+    """
 
     groups: tuple[Group, ...]
     edits: tuple[Edit, ...]
@@ -86,6 +92,7 @@ class Plan:
     seeds: Tensor
     num_logprobs: int | None
     explicit_ids: tuple[tuple[int, ...] | None, ...] | None
+    temperature: Tensor | None
 
     @cached_property
     def only_argmax(self) -> bool:
@@ -103,7 +110,8 @@ class BatchState:
 
     `update` follows a BatchUpdate; between updates nothing is recomputed and output lists are read live. Parameters
     are kept in float32 in pinned host memory and copied to `device` once per change. `grammar_bitmask`, int32
-    `[n, ceil(V/32)]`, may be set before each step.
+    `[n, ceil(V/32)]`, may be set before each step. Custom `processors` run at their places in the sampler
+    (PLUG01), their hooks at `update`, which is called before each step.
     """
 
     def __init__(
@@ -114,6 +122,7 @@ class BatchState:
         logprobs_mode: LogprobsMode = "raw_logprobs",
         thinking: ThinkingMarkers | None = None,
         profile: Profile = CANONICAL,
+        processors: LogitsProcessors | None = None,
     ) -> None:
         self.vocab_size, self.device = vocab_size, torch.device(device)
         self.logprobs_mode: LogprobsMode = logprobs_mode
@@ -121,11 +130,15 @@ class BatchState:
         self.grammar_bitmask: np.ndarray | Tensor | None = None
         self.batch_size = 0
         self._rows: RowMap[Row] = RowMap(lambda added: Row(added[1].effective(), added[3]))
+        self._processors = processors or LogitsProcessors()
+        self.late = after_temperature(self._processors, self.device, profile)
+        self._early = before_penalties(self._processors)
         self.edits: tuple[Edit, ...] = (
             AllowedIds(self.device),
             BadWords(self.device),
             MinTokens(self.device),
             LogitBias(self.device),
+            *((self._early,) if len(self._early) else ()),
             Penalties(vocab_size, self.device),
             ThinkingBudget(thinking, self.device),
         )
@@ -155,13 +168,17 @@ class BatchState:
     def update(self, update: BatchUpdate | None) -> None:
         """Follow a change of the batch; None means no change (STATE07).
 
-        Raises ParameterError naming the row and the field if an added request is refused; the state is then as
-        before.
+        Raises ParameterError naming the row and the field if an added request is refused, or what a processor's hook
+        raises (PLUG07); the state is then as before.
         """
-        if update is not None:
-            for row, params, _, _ in update.added:
-                validate(params, self.vocab_size, f"at row {row}")
-            self._apply(update)
+        if update is None:
+            self._early.update_state(None)
+            self.late.update_state(None)
+            return
+        for row, params, _, _ in update.added:
+            validate(params, self.vocab_size, f"at row {row}")
+            self._processors.validate_params(params)
+        self._apply(update)
 
     def _apply(self, update: BatchUpdate) -> None:
         for row, params, _, _ in update.added:
@@ -170,6 +187,7 @@ class BatchState:
         self._rows.update(update)
         for edit in self.edits:
             edit.update_state(update)
+        self.late.update_state(update)
         self._plan = None
 
     def _check_freedoms(self, row: int, params: SamplingParams) -> None:
@@ -208,14 +226,16 @@ class BatchState:
         rows = [self._row(row) for row in range(self.batch_size)]
         random = [i for i, row in enumerate(rows) if not row.params.greedy]
         paths: dict[tuple[int, bool, bool, bool], list[int]] = {}
+        left = [_after_late(row) for row in rows] if len(self.late) else rows
         for i in random:
-            paths.setdefault(self._path(rows[i].params), []).append(i)
+            paths.setdefault(self._path(left[i].params), []).append(i)
         seeded = tuple(i for i in random if rows[i].params.seed is not None)
         seeds = [rows[i].params.seed for i in seeded]
         return Plan(
             groups=tuple(
-                self._group(members, rows, reach) for (reach, *_), members in paths.items()
+                self._group(members, left, reach) for (reach, *_), members in paths.items()
             ),
+            temperature=self._temperatures(rows) if random and len(self.late) else None,
             edits=tuple(edit for edit in self.edits if len(edit)),
             seeded_rows=seeded,
             seeded_index=self._upload(np.asarray(seeded, dtype=np.int64)),
@@ -240,11 +260,8 @@ class BatchState:
         params = [rows[i].params for i in members]
         everything = len(members) == self.batch_size
         k = [p.top_k if 0 < p.top_k < self.vocab_size else self.vocab_size for p in params]
-        floor = self.profile.temperature_floor
-        ceiling = float(np.finfo(np.float32).max)
         numbers = np.asarray(
-            [(min(max(p.temperature, floor), ceiling), p.top_p, p.min_p) for p in params],
-            dtype=np.float32,
+            [(self._temperature(p), p.top_p, p.min_p) for p in params], dtype=np.float32
         )
         temperature, top_p, min_p = self._upload(np.ascontiguousarray(numbers.T))
         return Group(
@@ -261,6 +278,15 @@ class BatchState:
             seeded=any(p.seed is not None for p in params),
         )
 
+    def _temperature(self, params: SamplingParams) -> float:
+        """The temperature as float32 can hold it, raised to the profile's floor."""
+        ceiling = float(np.finfo(np.float32).max)
+        return min(max(params.temperature, self.profile.temperature_floor), ceiling)
+
+    def _temperatures(self, rows: Sequence[Row]) -> Tensor:
+        column = [[1.0 if r.params.greedy else self._temperature(r.params)] for r in rows]
+        return self._upload(np.asarray(column, dtype=np.float32))
+
     def _upload(self, array: np.ndarray) -> Tensor:
         host = torch.from_numpy(array)
         if self.device.type == "cuda":
@@ -269,6 +295,11 @@ class BatchState:
 
 
 _EMPTY = Row(SamplingParams(temperature=0.0), [])
+
+
+def _after_late(row: Row) -> Row:
+    """What is left to ask for once temperature and min-p have acted."""
+    return replace(row, params=replace(row.params, temperature=1.0, min_p=0.0))
 
 
 def _most_logprobs(rows: Sequence[Row]) -> int | None:

@@ -1,4 +1,4 @@
-"""docs/processors.md: the examples on the page are the tested files, and the checker says of them what the page says."""
+"""docs/processors.md: its examples are the tested files, and the checker says of them what the page says."""
 
 import importlib.util
 from pathlib import Path
