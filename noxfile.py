@@ -25,7 +25,10 @@ def install(session: nox.Session, *what: str) -> None:
 def tests(session: nox.Session) -> None:
     """The project's own tests, on two workers; those in a browser have a session of their own."""
     install(session, "-e", ".", *GROUPS["test"])
-    session.run("pytest", "-n", "2", "-m", "not browser", *session.posargs, env=ONE_THREAD)
+    session.run(
+        "pytest", "-n", "2", "--dist", "worksteal", "-m", "not browser", *session.posargs,
+        env=ONE_THREAD,
+    )  # fmt: skip
 
 
 @nox.session
