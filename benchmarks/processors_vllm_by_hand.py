@@ -77,6 +77,17 @@ def budget_resumed() -> list[int | None]:
     return forced(state, [output])
 
 
+def second_start(*, resumed: bool) -> list[int | None]:
+    """Budget 1, a section of one token that is the start marker again, read at once or token by token: 3 is due."""
+    state, output = holder(), [START, START] if resumed else [START]
+    one = SamplingParams(thinking_token_budget=1)
+    state.sync_batch(update(1, added=[(0, one, [], output)]))
+    if not resumed:
+        forced(state, [output])
+        output.append(START)
+    return forced(state, [output])
+
+
 def revived() -> float:
     """The end marker's first token is masked: the holder raises it to 1e9."""
     state = holder()
@@ -91,4 +102,6 @@ if __name__ == "__main__":
     print("forced after rows 0 (budget) and 1 (none) swapped:   ", budget_after_swap())
     print("forced for a request that stays:                     ", budget_kept())
     print("forced for the same request, back with its output:   ", budget_resumed())
+    print("forced after a second start marker, request stays:   ", second_start(resumed=False))
+    print("forced after a second start marker, request is back: ", second_start(resumed=True))
     print("logit of a masked end marker:                        ", revived())

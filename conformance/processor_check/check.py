@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
+import hypothesis
 import torch
 
 import aliquot
@@ -39,7 +40,7 @@ CHECKS: tuple[Check, ...] = tuple(check for module in MODULES for check in modul
 def check_processor(subject: Subject, checks: Sequence[Check] = CHECKS) -> RunResults:
     """Try every claim on a processor; only that it does not act, where it does not.
 
-    The results depend on the processor, the requests and the seed alone.
+    The results depend on the processor, the requests, the seed and the versions in the environment alone.
     """
     torch.set_num_threads(1)
     subject = replace(subject, acting=interface.acting(subject))
@@ -52,7 +53,7 @@ def check_processor(subject: Subject, checks: Sequence[Check] = CHECKS) -> RunRe
         tier="processor",
         seed=subject.seed,
         alpha=0.0,
-        environment=environment(),
+        environment=environment() | {"hypothesis": hypothesis.__version__},
         clauses=tuple(_clause(clause) for clause in clauses() if clause in told),
         checks=tuple(sorted(results, key=lambda check: check.id)),
     )

@@ -9,7 +9,12 @@ from aliquot.conformance.processor_check import judges
 from aliquot.conformance.processor_check.batch import MOST_ROWS, Rows, batches
 from aliquot.conformance.processor_check.compare import form
 from aliquot.conformance.processor_check.outcome import Check, Outcome, failed, of_search, passed
-from aliquot.conformance.processor_check.search import Difference, Judge, searched, smallest
+from aliquot.conformance.processor_check.search import (
+    Difference,
+    fault_of,
+    searched,
+    smallest,
+)
 from aliquot.conformance.processor_check.subject import (
     ProcessorRaised,
     Subject,
@@ -20,7 +25,8 @@ from aliquot.contract.batch import BatchUpdate
 from aliquot.fast.processors.interface import LogitsProcessor
 
 EXAMPLES = 300
-JUDGES = (
+RowsJudge = Callable[[Subject, Rows], Difference | None]
+JUDGES: tuple[RowsJudge, ...] = (
     judges.neighbours,
     judges.masked,
     judges.finite,
@@ -29,26 +35,30 @@ JUDGES = (
 )
 
 
-def check_rows(subject: Subject, judge: Judge[Rows]) -> Outcome:
-    """Nothing is found fault with in any batch; the batches are searched once for all judges together."""
+def check_rows(subject: Subject, judge: RowsJudge) -> Outcome:
+    """Nothing is found fault with in any batch; the batches are looked through once for all judges together."""
     held = f"held in {EXAMPLES} batches"
-    if "rows are right" not in subject.memory:
-        subject.memory["rows are right"] = _any_fault(subject) is None
-    if subject.memory["rows are right"]:
+    if "suspects" not in subject.memory:
+        subject.memory["suspects"] = _suspects(subject)
+    if judge.__name__ not in subject.memory["suspects"]:
         return passed(held)
-    search = smallest(subject, partial(batches, subject), MOST_ROWS, judge, EXAMPLES)
-    return of_search(search, held)
+    strategy = partial(batches, subject)
+    return of_search(
+        smallest(subject, strategy, MOST_ROWS, partial(judge, subject), EXAMPLES), held
+    )
 
 
-def _any_fault(subject: Subject) -> Difference | None:
-    """A fault or doubt that any of the judges has."""
+def _suspects(subject: Subject) -> set[str]:
+    """The judges that find fault with any of the batches."""
+    found: set[str] = set()
 
-    def judge(rows: Rows) -> Difference | None:
-        found = (judge(subject, rows) for judge in JUDGES)
-        return next((difference for difference in found if difference is not None), None)
+    def note(rows: Rows) -> None:
+        for judge in JUDGES:
+            if fault_of(partial(judge, subject), rows) is not None:
+                found.add(judge.__name__)
 
-    search = searched(subject, batches(subject, MOST_ROWS), judge, EXAMPLES)
-    return search.fault or search.undecided
+    searched(subject, batches(subject, MOST_ROWS), note, EXAMPLES)
+    return found
 
 
 def check_empty(subject: Subject) -> Outcome:
@@ -73,13 +83,8 @@ def _deserted(subject: Subject) -> LogitsProcessor:
     return processor
 
 
-def _check(
-    name: str, clause: str, title: str, judge: Callable[[Subject, Rows], Difference | None]
-) -> Check:
-    def run(subject: Subject) -> Outcome:
-        return check_rows(subject, partial(judge, subject))
-
-    return Check(id=name, clauses=(clause,), title=title, run=run)
+def _check(name: str, clause: str, title: str, judge: RowsJudge) -> Check:
+    return Check(id=name, clauses=(clause,), title=title, run=partial(check_rows, judge=judge))
 
 
 CHECKS = (

@@ -1,12 +1,15 @@
 """Searches for the smallest example on which a processor goes wrong, with Hypothesis."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Protocol, TypeVar
+from unittest.mock import patch
 
 from hypothesis import HealthCheck, Phase, find, settings
 from hypothesis.errors import HypothesisException, NoSuchExample
+from hypothesis.internal.conjecture.providers import HypothesisProvider
 from hypothesis.strategies import SearchStrategy
 
 from aliquot.conformance.processor_check.subject import ProcessorRaised, Subject
@@ -15,6 +18,14 @@ EXAMPLES = 120
 """Examples that a search tries before it gives up."""
 
 HARDER = 3
+
+
+def _without_constants() -> AbstractContextManager[Any]:
+    """Hypothesis without the constants that it mixes in from the sources around it.
+
+    With them the examples would depend on the folder and on what is imported, and a cache be written there.
+    """
+    return patch.object(HypothesisProvider, "_maybe_draw_constant", lambda *_, **__: None)
 
 
 class Example(Protocol):
@@ -88,7 +99,7 @@ def searched(
     search = Search()
 
     def wrong(example: Ex) -> bool:
-        difference = _judged(judge, example)
+        difference = fault_of(judge, example)
         if difference is not None and not difference.decided:
             search.undecided = difference
         return difference is not None and difference.decided
@@ -101,12 +112,13 @@ def searched(
         suppress_health_check=list(HealthCheck),
     )
     try:
-        example = find(strategy, wrong, settings=options, random=Random(subject.seed))
+        with _without_constants():
+            example = find(strategy, wrong, settings=options, random=Random(subject.seed))
     except NoSuchExample:
         return search
     except HypothesisException:
         return Search(fault=FICKLE)
-    found = _judged(judge, example)
+    found = fault_of(judge, example)
     if found is None:
         return Search(fault=FICKLE)
     search.fault = _with_witness(found, example.witness(subject))
@@ -114,7 +126,8 @@ def searched(
     return search
 
 
-def _judged(judge: Judge[Ex], example: Ex) -> Difference | None:
+def fault_of(judge: Judge[Ex], example: Ex) -> Difference | None:
+    """What the judge finds; an exception of the processor is a fault."""
     try:
         return judge(example)
     except ProcessorRaised as error:

@@ -39,7 +39,7 @@ class Subject:
     given: tuple[RequestParams, ...] = ()
     seed: int = 0
     acting: tuple[int, ...] = ()
-    memory: dict[str, bool] = field(default_factory=dict, repr=False)
+    memory: dict[str, set[str]] = field(default_factory=dict, repr=False)
 
     @cached_property
     def kinds(self) -> tuple[RequestParams, ...]:

@@ -1,5 +1,6 @@
 """`aliquot check-processor`: exit codes, one-line errors, the report, and the examples of the documentation."""
 
+import importlib
 import json
 from pathlib import Path
 
@@ -84,3 +85,16 @@ def test_numbers_in_keys_are_token_ids():
     request = json.dumps({"logit_bias": {"2": 4.0}})
     code, _, _ = run("aliquot.fast.processors.builtin:LogitBias", "--params", request)
     assert code == 0
+
+
+def test_nothing_depends_on_the_folder(tmp_path: Path, monkeypatch):
+    """The search says the same in another folder, whatever sources lie there, and leaves nothing behind."""
+    arguments = (f"{LIBRARY}:StaleAfterMove", "--params", TOKEN)
+    here = [line for line in run(*arguments)[1].splitlines() if "time of a step" not in line]
+    (tmp_path / "constants.py").write_text("A = 3; B = 2")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("constants")
+    there = [line for line in run(*arguments)[1].splitlines() if "time of a step" not in line]
+    left = {path.name for path in tmp_path.iterdir()} - {"constants.py", "__pycache__"}
+    assert (there, left) == (here, set())

@@ -397,3 +397,80 @@ def test_STATE02_a_placeholder_is_replaced_after_the_update():
     before = list(output)
     step.settle()
     assert (before, output) == ([0, -1], [0, 5])
+
+
+class AddedFirst(Bias):
+    """Applies additions before removals."""
+
+    def update_state(self, batch_update):
+        """Wrong when a row is in both."""
+        super().update_state(batch_update)
+        for row in batch_update.removed if batch_update else ():
+            if row in {added[0] for added in batch_update.added}:
+                self.rows.pop(row, None)
+
+
+class ReadsEarly(Bias):
+    """Reads the last token at the update, when it may not be known."""
+
+    def update_state(self, batch_update):
+        """Keep the last tokens."""
+        super().update_state(batch_update)
+        self.last = {row: output[-1:] for row, (_, output) in self.rows.items()}
+
+    def apply(self, logits):
+        """Lower them."""
+        for row, tokens in self.last.items():
+            logits[row, tokens] -= 1.0
+        return logits
+
+
+class SwapsOnlyFull(Bias):
+    """Leaves a row as it was when the other row of a swap is empty."""
+
+    def move(self, a, b, *, swap):
+        """Wrong for a swap with an empty row, right for one with a request that asks for nothing."""
+        if swap and a in self.rows and b in self.emptied:
+            self.rows[b] = self.rows[a]
+        else:
+            super().move(a, b, swap=swap)
+
+    def update_state(self, batch_update):
+        """Know which rows were emptied."""
+        self.emptied = set(batch_update.removed) if batch_update else set()
+        super().update_state(batch_update)
+
+    def apply(self, logits):
+        """A row that is held twice counts twice."""
+        if len(set(map(id, self.rows.values()))) < len(self.rows):
+            logits += 1.0
+        return super().apply(logits) if max(self.rows, default=0) < len(logits) else logits
+
+
+class Drifts(Bias):
+    """Counts its own steps."""
+
+    steps = 0
+
+    def apply(self, logits):
+        """Add a little more each time."""
+        self.steps += bool(self.rows)
+        return super().apply(logits) + self.steps
+
+
+@pytest.mark.parametrize(
+    ("cls", "fails", "holds"),
+    [
+        (AddedFirst, "state-removed-added", "state-overwrite"),
+        (ReadsEarly, "state-placeholder", "state-live-output"),
+        (SwapsOnlyFull, "state-swap-empty", "state-swap"),
+        (Drifts, "state-quiet", "masked"),
+    ],
+)
+def test_STATE01_STATE02_STATE05_STATE07_each_check_finds_its_own_fault(cls, fails, holds):
+    """A fault in one kind of change fails the check of that kind and not its neighbour's."""
+    subject = subject_of(cls)
+    found = {
+        check.id: judged(check, subject).verdict for check in CHECKS if check.id in (fails, holds)
+    }
+    assert found == {fails: Verdict.FAIL, holds: Verdict.PASS}
