@@ -554,10 +554,13 @@ class Judge:
 
     def law(self, case: Case) -> None:
         """The draws of every random row follow the oracle's law."""
-        ids = self.support(case, self.session.tier.law_draws)
+        self._laws(case, self.support(case, self.session.tier.law_draws))
+
+    def _laws(self, case: Case, ids: npt.NDArray[np.int64]) -> None:
+        """Test draws int64 [draws, rows] against the laws of the case's rows, which share alpha."""
         expected = self.expect(case)
-        share = self.alpha / len(case.requests)
         oracle = expected.draws(len(ids), self.rng)
+        share = self.alpha / len(case.requests)
         for r in range(len(case.requests)):
             law_test.judge_row(self, case, expected, r, ids[:, r], oracle[:, r], share)
 
@@ -565,14 +568,8 @@ class Judge:
         """The random rows beside row `bad` follow their laws."""
         self.supports(case)
         good = [r for r in range(len(case.requests)) if r != bad]
-        alone = case.only(good)
-        expected = self.expect(alone)
-        draws = self.session.tier.law_draws
-        ids = self.drawn(case, draws, bad=bad)[:, good]
-        oracle = expected.draws(draws, self.rng)
-        for r in range(len(good)):
-            share = self.alpha / len(good)
-            law_test.judge_row(self, alone, expected, r, ids[:, r], oracle[:, r], share)
+        ids = self.drawn(case, self.session.tier.law_draws, bad=bad)
+        self._laws(case.only(good), ids[:, good])
 
     # Refusals
 

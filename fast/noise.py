@@ -30,8 +30,3 @@ def hashed_words(seed: Tensor, position: Tensor) -> Tensor:
 def unit_interval(words: Tensor) -> Tensor:
     """Float64 in [0, 1) with 53 random bits from int64 words."""
     return _shift(words, 11).double() * _UNIT
-
-
-def open_interval(words: Tensor) -> Tensor:
-    """Float64 strictly between 0 and 1 from int64 words: the middles of 2^52 equal steps."""
-    return (_shift(words, 12).double() + 0.5) * 2.0**-52

@@ -174,11 +174,6 @@ class RunResults:
             return Verdict.ERROR
         return Verdict.PASS
 
-    def clause_verdict(self, clause: str) -> Verdict | None:
-        """The worst verdict among a clause's checks; None when no check tests it."""
-        found = {check.verdict for check in self.checks if clause in check.clauses}
-        return next((verdict for verdict in SEVERITY if verdict in found), None)
-
 
 def check_from_dict(data: dict[str, Any]) -> CheckResult:
     """Build a check from its JSON object."""
