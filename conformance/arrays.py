@@ -10,6 +10,8 @@ from aliquot.conformance.backend import Capabilities
 from aliquot.conformance.case import Case
 from aliquot.contract.output import INVALID_TOKEN, Logprobs, SamplerOutput
 
+PADDING = 99.0
+
 
 class FormError(Exception):
     """An answer of the wrong shape, dtype or range; `clause` is the rule it breaks."""
@@ -35,8 +37,8 @@ def logits_for(case: Case, capabilities: Capabilities) -> Any:
     NumPy has no bfloat16: a NumPy backend takes such rows as float32 of the same values.
     """
     n, vocab = case.logits.shape
-    buffer = np.full((n, vocab + case.padding), 99.0, dtype=np.float32)
-    buffer[:, :vocab] = case.logits
+    buffer = np.empty((n, vocab + case.padding), dtype=np.float32)
+    buffer[:, :vocab], buffer[:, vocab:] = case.logits, PADDING
     if capabilities.arrays == "numpy":
         dtype = "float32" if case.dtype == "bfloat16" else case.dtype
         return buffer.astype(dtype)[:, :vocab]

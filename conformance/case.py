@@ -1,7 +1,7 @@
 """One case: logits, requests and how they are laid out; the unit that checks are made of."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ class Case:
     def batch(self) -> Batch:
         """A fresh batch: its output lists are not shared with any earlier one."""
         return Batch(
-            requests=[replace(r, output_token_ids=list(r.output_token_ids)) for r in self.requests],
+            requests=[_copied(r, r.id) for r in self.requests],
             vocab_size=self.vocab_size,
             logprobs_mode=self.mode,
             grammar_bitmask=self.grammar_bitmask,
@@ -61,12 +61,13 @@ class Case:
 
     def tiled(self, times: int) -> "Case":
         """The case's rows repeated, every copy a request of its own."""
-        requests = tuple(replace(r, id=f"{r.id}.{t}") for t in range(times) for r in self.requests)
-        mask = self.grammar_bitmask
+        requests = (_copied(r, f"{r.id}.{t}") for t in range(times) for r in self.requests)
+        rows, mask = len(self.requests), self.grammar_bitmask
+        copies = np.broadcast_to(self.logits, (times, *self.logits.shape))
         return replace(
             self,
-            logits=np.tile(self.logits, (times, 1)),
-            requests=requests,
+            logits=copies[:, 0] if rows == 1 else copies.reshape(times * rows, -1),
+            requests=tuple(requests),
             grammar_bitmask=None if mask is None else np.tile(mask, (times, 1)),
         )
 
@@ -91,11 +92,26 @@ class Case:
         else:
             shown["V"] = self.vocab_size
             shown["logits"] = {str(t): _number(self.logits[row, t]) for t in tokens}
-        shown["params"] = {k: _plain(v) for k, v in changed(request.params).items()}
+        shown["params"] = plain(changed(request.params))
         for name in ("prompt_token_ids", "output_token_ids"):
             if ids := getattr(request, name):
                 shown[name] = list(ids)
+        if self.grammar_bitmask is not None:
+            shown["grammar_bitmask"] = self.grammar_bitmask[row].tolist()
+        if self.thinking is not None:
+            shown["thinking"] = plain(asdict(self.thinking))
         return shown
+
+
+def _copied(request: Request, name: str) -> Request:
+    """The request under another id, its output list no longer shared."""
+    return Request(
+        id=name,
+        params=request.params,
+        prompt_token_ids=request.prompt_token_ids,
+        output_token_ids=list(request.output_token_ids),
+        draft_token_ids=request.draft_token_ids,
+    )
 
 
 def changed(params: SamplingParams) -> dict[str, Any]:
@@ -155,11 +171,12 @@ def _number(value: Any) -> float | str:
     return number if np.isfinite(number) else str(number)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """JSON values: keys as text, tuples as lists, numbers that JSON does not have as text."""
     if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
+        return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, float):
         return _number(value)
     if isinstance(value, tuple | list):
-        return [_plain(v) for v in value]
+        return [plain(v) for v in value]
     return value

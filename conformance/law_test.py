@@ -38,7 +38,7 @@ def judge_row(
     if r in expected.greedy_rows:
         return
     must = expected.surely_kept(r)
-    law = expected.outcome.law[r] * must
+    law = expected.laws[r] * must
     law /= law.sum()
     dropped = float((~must[ids]).mean())
     ids, oracle = ids[must[ids]], oracle[must[oracle]]

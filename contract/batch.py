@@ -116,9 +116,15 @@ class Batch:
         return explicit or self.max_num_logprobs is not None
 
     def validate(self) -> None:
-        """Validate every request's parameters against the vocabulary; raises ParameterError."""
+        """Validate every request's parameters against the vocabulary; raises ParameterError.
+
+        Requests that share one params object cost one check: it is frozen.
+        """
+        valid: set[int] = set()
         for request in self.requests:
-            validate(request.params, self.vocab_size, request.id)
+            if id(request.params) not in valid:
+                validate(request.params, self.vocab_size, request.id)
+                valid.add(id(request.params))
 
 
 class MoveDirectionality(Enum):
