@@ -1,11 +1,14 @@
 """What a sampler must offer to be tested: one method and an honest declaration."""
 
+import ast
 import importlib
 import os
 import sys
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from aliquot.contract.accuracy import CLASSES
@@ -157,6 +160,24 @@ def _keeps_its_word(spec: str, backend: Backend) -> None:
 def installed() -> dict[str, EntryPoint]:
     """The backends that installed packages offer, by name."""
     return {point.name: point for point in sorted(entry_points(group=ENTRY_POINT_GROUP))}
+
+
+def missing(point: EntryPoint) -> str:
+    """The package that a backend's module imports and that is absent; empty if there is none.
+
+    The module is read, not imported: to import it would load its framework.
+    """
+    try:
+        spec = find_spec(point.module)
+    except ImportError as error:
+        return error.name or point.module
+    if spec is None or spec.origin is None:
+        return point.module
+    body = ast.parse(Path(spec.origin).read_bytes()).body
+    names = [alias.name for node in body if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module or "" for node in body if isinstance(node, ast.ImportFrom)]
+    roots = (name.partition(".")[0] for name in names)
+    return next((root for root in roots if find_spec(root) is None), "")
 
 
 def one_line(error: BaseException) -> str:

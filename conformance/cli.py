@@ -11,10 +11,12 @@ from rich.console import Console
 from rich.table import Table
 
 from aliquot.conformance.processor_check.cli import check_processor
-from aliquot.conformance.tiers import TIERS
+from aliquot.conformance.tiers import BUDGET, TIERS, TIME_LIMIT
 
 if TYPE_CHECKING:
-    from aliquot.reports.results import CheckResult, RunResults
+    from aliquot.conformance.case import Case
+    from aliquot.conformance.known import Known
+    from aliquot.reports.results import CheckResult, RunResults, Verdict
 
 EXIT_FINDINGS, EXIT_WRONG_USE = 1, 2
 SHOWN_FINDINGS = 10
@@ -53,12 +55,24 @@ def run(
     report: Annotated[Path | None, typer.Option(help="Folder for the report.")] = None,
     workers: Annotated[int, typer.Option("-n", "--workers", min=0, help="Processes.")] = 2,
     only: Annotated[str | None, typer.Option(help="Checks whose id begins so.")] = None,
+    known: Annotated[Path | None, typer.Option(help="TOML file of known failures.")] = None,
+    time_limit: Annotated[
+        float, typer.Option(min=0.1, help="Seconds for one answer of the backend.")
+    ] = TIME_LIMIT,
+    budget: Annotated[
+        float, typer.Option(min=0, help="Minutes of further draws, in tier deep.")
+    ] = BUDGET,
+    in_process: Annotated[
+        bool, typer.Option("--in-process", help="Trust the backend: no process of its own.")
+    ] = False,
 ) -> None:
     """Run a sampler beside the oracle and say red or green with the reason.
 
+    The backend lives in worker processes (-n 0 counts as one): its crash or endless loop is a finding.
     Exit code 0: pass. 1: findings. 2: wrong use, or a backend that cannot be loaded or run.
     """
     from aliquot.conformance.backend import BackendLoadError
+    from aliquot.conformance.known import KnownError
     from aliquot.conformance.progress import RunProgress
     from aliquot.conformance.run import RunError
     from aliquot.conformance.run import run as run_suites
@@ -67,17 +81,29 @@ def run(
     if report is not None:
         _make_folder(report)
     try:
+        failures = _known(known)
         with RunProgress(err) as progress:
             results = run_suites(
-                backend, tier=tier.value, seed=seed, workers=workers, only=only, listener=progress
-            )
-    except (BackendLoadError, RunError) as error:
+                backend, tier=tier.value, seed=seed, workers=0 if in_process else max(workers, 1),
+                only=only, time_limit=time_limit, budget=budget, known=failures, listener=progress,
+            )  # fmt: skip
+    except (BackendLoadError, KnownError, RunError) as error:
         refuse(str(error))
     _print_results(results)
     if report is not None:
         _write(results, report)
     codes = {Verdict.PASS: 0, Verdict.FAIL: EXIT_FINDINGS}
     raise typer.Exit(codes.get(results.verdict, EXIT_WRONG_USE))
+
+
+def _known(path: Path | None) -> "Known":
+    """The known failures of today; raises KnownError."""
+    import datetime
+
+    from aliquot.conformance.known import NONE_KNOWN, read
+
+    today = datetime.datetime.now(datetime.UTC).date()
+    return read(path, today) if path else NONE_KNOWN
 
 
 def _make_folder(report: Path) -> None:
@@ -93,25 +119,44 @@ def _make_folder(report: Path) -> None:
 
 def _print_results(results: "RunResults") -> None:
     from aliquot.reports.results import Verdict
+    from aliquot.reports.summary import known_failures
 
     broken = [check for check in results.checks if check.verdict is Verdict.ERROR]
     for verdict, red in ((Verdict.FAIL, list(results.failures)), (Verdict.ERROR, broken)):
-        for check in red[:SHOWN_FINDINGS]:
-            _print_check(check)
-        if len(red) > SHOWN_FINDINGS:
-            out.print(f"     and {len(red) - SHOWN_FINDINGS} more with {verdict}")
+        _print_some(red, verdict)
         if red:
             _print_clauses(red)
+    _print_some(known_failures(results), Verdict.KNOWN)
+    _print_effects(results)
     counts = ", ".join(f"{n} {verdict}" for verdict, n in results.counts.items() if n)
     out.print(f"{results.verdict}: {results.backend.name}, tier {results.tier}, "
               f"seed {results.seed}: {counts}")  # fmt: skip
 
 
+def _print_some(checks: "list[CheckResult]", verdict: "Verdict") -> None:
+    for check in checks[:SHOWN_FINDINGS]:
+        _print_check(check)
+    if len(checks) > SHOWN_FINDINGS:
+        out.print(f"     and {len(checks) - SHOWN_FINDINGS} more with {verdict}")
+
+
+def _print_effects(results: "RunResults") -> None:
+    """The run's false-alarm bound, and the range of the smallest effects that its clauses' checks can find."""
+    from aliquot.reports.summary import bound, effects
+
+    out.print(bound(results))
+    if results.effects:
+        out.print(effects(results))
+
+
 def _print_check(check: "CheckResult") -> None:
-    out.print(f"{check.verdict} {' '.join(check.clauses)} {check.id}: {check.reason}")
+    names = " ".join((check.verdict, *check.clauses, check.id))
+    out.print(f"{names}: {check.reason}")
+    if check.known:
+        return out.print(f"     {check.known.link}")
     if check.finding and check.finding.likely_cause:
         out.print(f"     likely cause: {check.finding.likely_cause}")
-    if check.finding:
+    if check.finding and check.finding.reproduce:
         out.print(f"     {check.finding.reproduce}")
 
 
@@ -175,12 +220,19 @@ def explain(
             if case
             else explaining.from_corpus(corpus, row, given)
         )
-        steps = explaining.views(chosen, explaining.accuracy_class(accuracy))
-        if html is not None:
-            explaining.write_page(chosen, steps, html)
+        _explain(chosen, accuracy, html)
     except explaining.ExplainError as error:
         refuse(str(error))
-    out.print(explaining.table(chosen, steps))
+
+
+def _explain(case: "Case", accuracy: str, html: Path | None) -> None:
+    """Print what each step did to a case's row, and write the page; raises ExplainError."""
+    from aliquot.conformance import explain as explaining
+
+    steps = explaining.views(case, explaining.accuracy_class(accuracy))
+    if html is not None:
+        explaining.write_page(case, steps, html)
+    out.print(explaining.table(case, steps))
 
 
 @app.command(name="list")
@@ -204,11 +256,12 @@ def _clauses() -> Table:
 
 
 def _backends() -> Table:
-    from aliquot.conformance.backend import installed
+    from aliquot.conformance.backend import installed, missing
 
-    table = _table("backend", "comes from")
+    table = _table("backend", "comes from", "")
     for name, point in installed().items():
-        table.add_row(name, point.value)
+        lacks = missing(point)
+        table.add_row(name, point.value, f"needs {lacks}, which is not installed" if lacks else "")
     return table
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from rich.table import Table
 from aliquot.conformance.case import Case, changed, row
 from aliquot.conformance.corpus import real
 from aliquot.contract.accuracy import CLASSES, AccuracyClass
+from aliquot.contract.batch import ThinkingMarkers
 from aliquot.contract.params import SamplingParams, validate
 from aliquot.oracle.explain import StepView, TokenView, explain
 
@@ -23,7 +25,7 @@ class ExplainError(ValueError):
 
 
 def from_file(path: Path, params: dict[str, Any]) -> Case:
-    """The case in a JSON file with `logits` and optionally `params`, prompt and output token ids.
+    """The case in a JSON file with `logits` and optionally `params`, token ids, bitmask and thinking markers.
 
     The witness of a finding has this form when it holds the whole row. `params` win over the file's.
     Raises ExplainError.
@@ -38,14 +40,29 @@ def from_file(path: Path, params: dict[str, Any]) -> Case:
             [int(t) for t in data.get(name, ())]
             for name in ("prompt_token_ids", "output_token_ids")
         )
-        return _case(str(path), logits, prompt, output, {**data.get("params", {}), **params})
+        case = _case(str(path), logits, prompt, output, {**data.get("params", {}), **params})
+        return replace(case, **_steering(data))
     except ExplainError:
         raise
     except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ExplainError(
             f"{path}: {type(error).__name__}: {error}; allowed is a JSON object with a list "
-            '"logits", and optionally "params", "prompt_token_ids" and "output_token_ids"'
+            '"logits", and optionally "params", "prompt_token_ids", "output_token_ids", "grammar_bitmask" '
+            'and "thinking"'
         ) from error
+
+
+def _steering(data: dict[str, Any]) -> dict[str, Any]:
+    """The grammar bitmask and the thinking markers of a witness, as fields of Case."""
+    found: dict[str, Any] = {}
+    if "grammar_bitmask" in data:
+        found["grammar_bitmask"] = np.array([data["grammar_bitmask"]], dtype=np.int32)
+    if "thinking" in data:
+        markers = data["thinking"]
+        found["thinking"] = ThinkingMarkers(
+            start=tuple(markers["start"]), end=tuple(markers.get("end", ()))
+        )
+    return found
 
 
 def from_corpus(corpus: str, number: int, params: dict[str, Any]) -> Case:

@@ -5,20 +5,28 @@ do not ask for `judge` are not affected.
 """
 
 import json
+import math
 import re
 from collections.abc import Generator
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from aliquot.conformance.tiers import ALPHA, TIERS
+from aliquot.conformance.isolation import Watch
+from aliquot.conformance.tiers import ALPHA, BUDGET, TIERS, TIME_LIMIT
 
 if TYPE_CHECKING:
     from aliquot.conformance.judge import Judge, Session
+    from aliquot.reports.results import CheckResult
 
 RESULT_KEY = "aliquot-result"
+WATCH_FOLDER = "aliquot_watch_folder"
 _CLAUSE = re.compile(r"[A-Z]+\d\d")
 _shares = pytest.StashKey[int]()
+_seconds = pytest.StashKey[float]()
+_watch = pytest.StashKey[Watch]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -30,13 +38,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--tier", default="smoke", choices=tuple(TIERS), help="budget of draws")
     group.addoption("--seed", type=int, default=0, help="seed of the run's noise")
     group.addoption("--only", default=None, help="run the checks whose id starts with this")
+    group.addoption("--time-limit", type=float, default=TIME_LIMIT, help="seconds for one answer")
+    group.addoption(
+        "--budget", type=float, default=BUDGET, help="minutes of further draws in tier deep"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker of checks that spend false-alarm budget."""
+    """Register the marker of checks that spend false-alarm budget; in a worker of a run, watch the backend."""
     config.addinivalue_line(
         "markers", "statistical: spends a share of the run's false-alarm budget"
     )
+    given = getattr(config, "workerinput", {})
+    if WATCH_FOLDER in given:
+        folder, limit = Path(given[WATCH_FOLDER]), config.getoption("--time-limit")
+        config.stash[_watch] = Watch(folder, given["workerid"], limit)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Stop the clock of the time limit after each check."""
+    try:
+        return (yield)
+    finally:
+        if _watch in item.config.stash:
+            item.config.stash[_watch].rest()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -45,7 +71,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     The count comes first, so that a check run alone has the same share as in the whole run.
     """
-    config.stash[_shares] = sum(1 for item in items if item.get_closest_marker("statistical"))
+    config.stash[_shares] = _statistical(items)
     only = config.getoption("--only")
     if only:
         chosen = [
@@ -53,6 +79,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         ]
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
         items[:] = chosen
+    config.stash[_seconds] = _seconds_each(config, _statistical(items))
+
+
+def _statistical(items: list[pytest.Item]) -> int:
+    return sum(1 for item in items if item.get_closest_marker("statistical"))
+
+
+def _seconds_each(config: pytest.Config, checks: int) -> float:
+    """Seconds of further draws for each of the statistical checks: the budget of all workers, in equal parts."""
+    if not TIERS[config.getoption("--tier")].open_ended or not checks:
+        return 0.0
+    workers: int = getattr(config, "workerinput", {}).get("workercount", 1)
+    minutes: float = config.getoption("--budget")
+    return minutes * 60 * workers / checks
 
 
 def _fixtures(item: pytest.Item) -> tuple[str, ...]:
@@ -71,8 +111,9 @@ def aliquot_session(pytestconfig: pytest.Config) -> "Session":
     from aliquot.conformance.judge import Session
 
     spec = pytestconfig.getoption("--backend")
+    watched = pytestconfig.stash.get(_watch, None)
     try:
-        backend = load(spec)
+        backend = watched.make(spec) if watched else load(spec)
     except BackendLoadError as error:
         pytest.exit(str(error), returncode=2)
     return Session(
@@ -95,6 +136,7 @@ def judge(request: pytest.FixtureRequest, aliquot_session: "Session") -> "Judge"
         title=(item.function.__doc__ or "").strip().splitlines()[0].rstrip("."),
         case_name=callspec.id if callspec else "",
         alpha=ALPHA / item.config.stash[_shares] if statistical else 0.0,
+        seconds=item.config.stash[_seconds] if statistical else 0.0,
     )
 
 
@@ -116,10 +158,22 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         judge.verdict, judge.reason = Verdict.ERROR, f"the check itself raised {one_line(error)}"
         raise
     finally:
-        result = judge.result(item.path.stem.removeprefix("test_"))
+        result = accounted(judge.result(item.path.stem.removeprefix("test_")))
         item.user_properties.append((RESULT_KEY, json.dumps(check_to_dict(result))))
-    if judge.verdict is Verdict.UNSUPPORTED:
-        pytest.skip(judge.reason)
-    if judge.verdict in (Verdict.FAIL, Verdict.ERROR):
-        pytest.fail(f"{judge.verdict} {judge.check_id}: {judge.reason}", pytrace=False)
+    if result.verdict is Verdict.UNSUPPORTED:
+        pytest.skip(result.reason)
+    if result.verdict in (Verdict.FAIL, Verdict.ERROR):
+        pytest.fail(f"{result.verdict} {result.id}: {result.reason}", pytrace=False)
     return outcome
+
+
+def accounted(result: "CheckResult") -> "CheckResult":
+    """The result, an ERROR when its tests spend more of the false-alarm budget than the check was granted."""
+    from aliquot.reports.results import Verdict
+
+    spent = math.fsum(s.alpha for s in result.statistics if s.gates)
+    rounding = len(result.statistics) * math.ulp(1.0)
+    if spent <= result.alpha * (1 + rounding):
+        return result
+    reason = f"its tests spend {spent:.3g} of the false-alarm bound, the check was granted {result.alpha:.3g}"
+    return replace(result, verdict=Verdict.ERROR, reason=reason, finding=None)

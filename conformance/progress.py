@@ -16,7 +16,7 @@ class RunProgress:
     def __init__(self, console: Console) -> None:
         self.console = console
         self.findings = 0
-        self.shown = -1
+        self.shown = 0
         self.bar: Progress | None = None
         if console.is_terminal:
             self.bar = Progress(

@@ -16,6 +16,7 @@ from aliquot.reports.results import (
     SEVERITY,
     CheckResult,
     ClauseInfo,
+    Effect,
     RunResults,
     Statistic,
     Verdict,
@@ -44,6 +45,7 @@ class _Row:
     info: ClauseInfo
     verdict: Verdict | None
     checks: int
+    effect: Effect | None
     index: int
 
 
@@ -132,7 +134,7 @@ def _asset(name: str) -> str:
 
 def _context(results: RunResults, lines: list[_Row]) -> dict[str, Any]:
     first = summary.first_failure(results)
-    tests, spent = summary.spent_alpha(results)
+    known = summary.known_failures(results)
     script = _asset("report.js")
     return {
         "style": Markup(_asset("report.css")),
@@ -147,8 +149,9 @@ def _context(results: RunResults, lines: list[_Row]) -> dict[str, Any]:
         "full_findings": FULL_FINDINGS,
         "untested": sum(1 for line in lines if line.verdict is None),
         "listed": len(lines),
-        "tests": tests,
-        "spent": spent,
+        "tests": summary.gating_tests(results),
+        "known": known[:FULL_FINDINGS],
+        "known_hidden": len(known[FULL_FINDINGS:]),
         "draws": sum(s.draws for check in results.checks for s in check.statistics if s.gates),
         "gauge": _gauge([s for check in results.checks for s in check.statistics]),
         "finding_gauge": _gauge,
@@ -166,11 +169,12 @@ def _clause_rows(results: RunResults) -> list[_Row]:
         for clause in check.clauses or ("",):
             number[clause] += 1
             worst[clause] = min(worst.get(clause, check.verdict), check.verdict, key=SEVERITY.index)
+    effects = {effect.clause: effect for effect in results.effects}
     listed = {clause.id: clause for clause in results.clauses}
     unlisted = [clause for clause in sorted(number) if clause not in listed]
     infos = [*listed.values(), *map(_unlisted, unlisted)]
     return [
-        _Row(info=info, verdict=worst.get(info.id), checks=number[info.id], index=index)
+        _Row(info, worst.get(info.id), number[info.id], effects.get(info.id), index)
         for index, info in enumerate(infos)
     ]
 

@@ -12,8 +12,8 @@ LONGEST_VALUE = 2000
 def to_junit(results: RunResults) -> str:
     """Write a run as JUnit XML: one testsuite for each clause group, one testcase for each check.
 
-    FAIL becomes a failure with wanted, got and the reproducing command, ERROR an error, UNSUPPORTED a
-    skip with its reason. PASS, UNDECIDED and DIVERGES count as passed; the property `verdict` tells
+    FAIL becomes a failure with wanted, got and the reproducing command, ERROR an error, UNSUPPORTED and
+    KNOWN a skip with its reason. PASS, UNDECIDED and DIVERGES count as passed; the property `verdict` tells
     them apart. No times are written: the same results give the same bytes.
     """
     results = cleaned(results)
@@ -30,7 +30,7 @@ def _tally(checks: tuple[CheckResult, ...]) -> dict[str, str]:
         "tests": str(len(verdicts)),
         "failures": str(verdicts.count(Verdict.FAIL)),
         "errors": str(verdicts.count(Verdict.ERROR)),
-        "skipped": str(verdicts.count(Verdict.UNSUPPORTED)),
+        "skipped": str(verdicts.count(Verdict.UNSUPPORTED) + verdicts.count(Verdict.KNOWN)),
     }
 
 
@@ -45,6 +45,7 @@ def _suite(results: RunResults, group: str) -> ET.Element:
         tier=results.tier,
         seed=str(results.seed),
         alpha=scientific(results.alpha),
+        spent=scientific(results.spent),
     )
     suite.extend(_case(check) for check in checks)
     return suite
@@ -66,6 +67,7 @@ def _case(check: CheckResult) -> ET.Element:
         evidence=check.evidence,
         reason=check.reason,
         **({"statistics": "; ".join(statistics)} if statistics else {}),
+        **({"known": check.known.link, "until": check.known.expires} if check.known else {}),
     )
     tag = _TAGS.get(check.verdict)
     if tag:
@@ -76,7 +78,12 @@ def _case(check: CheckResult) -> ET.Element:
     return case
 
 
-_TAGS = {Verdict.FAIL: "failure", Verdict.ERROR: "error", Verdict.UNSUPPORTED: "skipped"}
+_TAGS = {
+    Verdict.FAIL: "failure",
+    Verdict.ERROR: "error",
+    Verdict.UNSUPPORTED: "skipped",
+    Verdict.KNOWN: "skipped",
+}
 
 
 def _body(check: CheckResult) -> str:
@@ -86,6 +93,6 @@ def _body(check: CheckResult) -> str:
         lines += [f"wanted: {finding.wanted}", f"got: {finding.got}"]
         lines += [f"effect: {finding.effect}"] if finding.effect else []
         lines += [f"likely cause: {finding.likely_cause}"] if finding.likely_cause else []
-        lines += [f"reproduce: {finding.reproduce}"]
+        lines += [f"reproduce: {finding.reproduce}"] if finding.reproduce else []
         lines += [f"{key} = {clip(value(v), LONGEST_VALUE)}" for key, v in finding.witness.items()]
     return "\n".join(lines)

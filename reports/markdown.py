@@ -3,8 +3,17 @@
 import re
 
 from aliquot.reports.results import CheckResult, RunResults
-from aliquot.reports.summary import failures, first_error, first_failure, headline, others, title_of
-from aliquot.reports.text import cleaned, clip, count, plural, scientific
+from aliquot.reports.summary import (
+    bound,
+    failures,
+    first_error,
+    first_failure,
+    headline,
+    known_failures,
+    others,
+    title_of,
+)
+from aliquot.reports.text import cleaned, clip, count, plural
 
 LONGEST_LINE = 400
 SHOWN_FINDINGS = 10
@@ -26,6 +35,7 @@ def to_markdown(results: RunResults) -> str:
         *([f"First: {_code(error.id)}: {_code(error.reason)}"] if error else []),
         _counts(results),
         *_findings(results),
+        *_known(results),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -33,10 +43,9 @@ def to_markdown(results: RunResults) -> str:
 def _run(results: RunResults) -> str:
     backend = results.backend
     tested = f"{backend.name} {backend.version} on {backend.device}"
-    bound = scientific(results.alpha)
     return (
         f"{_code(tested)}, tier {_code(results.tier)}, seed {results.seed}, "
-        f"false-alarm bound {bound}, aliquot {_plain(results.aliquot)}"
+        f"{bound(results)}, aliquot {_plain(results.aliquot)}"
     )
 
 
@@ -74,6 +83,21 @@ def _finding(results: RunResults, checks: list[CheckResult]) -> str:
     if len(checks) > 1:
         lines.append(f"and {plural(len(checks) - 1, 'more check')} of this clause")
     return "\n- ".join(lines)
+
+
+def _known(results: RunResults) -> list[str]:
+    known = known_failures(results)
+    if not known:
+        return []
+    lines = [
+        f"- {_code(check.id)} until {check.known.expires}: {_plain(check.known.reason)} "
+        f"({_plain(check.known.link)})"
+        for check in known[:SHOWN_FINDINGS]
+        if check.known
+    ]
+    hidden = len(known) - len(lines)
+    lines += [f"- and {plural(hidden, 'more check')}; see the report."] if hidden else []
+    return ["### Known failures", "\n".join(lines)]
 
 
 def _plain(text: str) -> str:

@@ -5,13 +5,14 @@ and seed give the same bytes.
 """
 
 import json
+import math
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-SCHEMA = "aliquot-results/1"
+SCHEMA = "aliquot-results/2"
 
 
 class Verdict(StrEnum):
@@ -19,6 +20,7 @@ class Verdict(StrEnum):
 
     PASS = "PASS"
     FAIL = "FAIL"
+    KNOWN = "KNOWN"
     UNDECIDED = "UNDECIDED"
     DIVERGES = "DIVERGES"
     UNSUPPORTED = "UNSUPPORTED"
@@ -28,6 +30,7 @@ class Verdict(StrEnum):
 SEVERITY = (
     Verdict.FAIL,
     Verdict.ERROR,
+    Verdict.KNOWN,
     Verdict.UNDECIDED,
     Verdict.DIVERGES,
     Verdict.PASS,
@@ -90,8 +93,21 @@ class Frequencies:
 
 
 @dataclass(frozen=True, kw_only=True)
+class KnownFailure:
+    """Why a failure does not make the run red: the entry that knows it, its reason, link and last day (ISO 8601)."""
+
+    entry: str
+    reason: str
+    link: str
+    expires: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class CheckResult:
-    """One check: an id that is stable between runs, the clauses it tests, its verdict and the reason."""
+    """One check: an id that is stable between runs, the clauses it tests, its verdict and the reason.
+
+    `alpha` is the check's share of the run's false-alarm budget, as granted; 0 for a check without chance.
+    """
 
     id: str
     clauses: tuple[str, ...]
@@ -104,6 +120,22 @@ class CheckResult:
     finding: Finding | None = None
     statistics: tuple[Statistic, ...] = ()
     frequencies: Frequencies | None = None
+    known: KnownFailure | None = None
+    alpha: float = 0.0
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The smallest effect that a run's checks of one clause can find, and the test that finds it.
+
+    `mde_tv` is a total-variation distance found with 99 % probability in `draws` draws.
+    """
+
+    clause: str
+    mde_tv: float
+    method: str
+    draws: int
+    check: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,6 +197,25 @@ class RunResults:
         return tuple(sorted(failed, key=rank))
 
     @property
+    def spent(self) -> float:
+        """The bound on false alarms that this run made use of: the shares of the checks that ran, summed."""
+        ran = (check for check in self.checks if check.verdict is not Verdict.UNSUPPORTED)
+        return math.fsum(check.alpha for check in ran)
+
+    @property
+    def effects(self) -> tuple[Effect, ...]:
+        """For each clause whose checks draw the smallest effect that one of them can find, by clause id."""
+        found: dict[str, Effect] = {}
+        for check in self.checks:
+            for s in check.statistics:
+                if not s.gates or s.mde_tv is None:
+                    continue
+                for clause in check.clauses:
+                    effect = Effect(clause, s.mde_tv, s.method, s.draws, check.id)
+                    found[clause] = min(effect, found.get(clause, effect), key=lambda e: e.mde_tv)
+        return tuple(found[clause] for clause in sorted(found))
+
+    @property
     def verdict(self) -> Verdict:
         """FAIL if a check failed, else ERROR if one could not run or none ran, else PASS."""
         counts = self.counts
@@ -187,6 +238,8 @@ def check_from_dict(data: dict[str, Any]) -> CheckResult:
         finding=_finding(finding) if finding else None,
         statistics=tuple(Statistic(**s) for s in data.get("statistics", ())),
         frequencies=_frequencies(frequencies) if frequencies else None,
+        known=KnownFailure(**data["known"]) if "known" in data else None,
+        alpha=data.get("alpha", 0.0),
     )
 
 
@@ -205,7 +258,7 @@ def _frequencies(data: dict[str, Any]) -> Frequencies:
 
 def check_to_dict(check: CheckResult) -> dict[str, Any]:
     """The JSON object of a check, empty parts left out."""
-    return {key: value for key, value in asdict(check).items() if value not in (None, ())}
+    return {key: value for key, value in asdict(check).items() if value not in (None, (), 0.0)}
 
 
 def to_json(results: RunResults) -> str:
@@ -213,6 +266,8 @@ def to_json(results: RunResults) -> str:
     data = asdict(results)
     data["checks"] = [check_to_dict(check) for check in results.checks]
     data["verdict"] = results.verdict
+    data["spent"] = results.spent
+    data["effects"] = [asdict(effect) for effect in results.effects]
     return json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -232,14 +287,17 @@ def from_json(text: str) -> RunResults:
         raise ResultsError(f"results file: not readable as {SCHEMA}: {error!r}") from error
 
 
+def backend_from_dict(data: dict[str, Any]) -> BackendInfo:
+    """Build what a backend declared from its JSON object."""
+    several = {name: tuple(data[name]) for name in ("dtypes", "parameters")}
+    return BackendInfo(**{**data, **several})
+
+
 def _from_dict(data: dict[str, Any]) -> RunResults:
-    backend = dict(data["backend"])
-    for name in ("dtypes", "parameters"):
-        backend[name] = tuple(backend[name])
     plain = {key: data[key] for key in ("aliquot", "tier", "seed", "alpha", "environment")}
     return RunResults(
         **plain,
-        backend=BackendInfo(**backend),
+        backend=backend_from_dict(data["backend"]),
         clauses=tuple(ClauseInfo(**clause) for clause in data["clauses"]),
         checks=tuple(check_from_dict(check) for check in data["checks"]),
     )

@@ -9,6 +9,7 @@ from aliquot.reports.text import ALPHA, MINUS, count, plural, scientific
 MEANINGS = {
     Verdict.PASS: "the sampler did what the clause says",
     Verdict.FAIL: "the sampler broke the clause; a finding gives the case",
+    Verdict.KNOWN: "it broke the clause as a listed known failure says; red once that entry expires",
     Verdict.UNDECIDED: "the difference lies inside the derived rounding band",
     Verdict.DIVERGES: "it differs where the contract leaves a choice that the backend declared",
     Verdict.UNSUPPORTED: "the backend does not declare the capability that the check needs",
@@ -17,6 +18,7 @@ MEANINGS = {
 """What each verdict means, in a few words."""
 
 _OUTCOMES = {
+    Verdict.KNOWN: "failing as known",
     Verdict.UNDECIDED: "undecided",
     Verdict.DIVERGES: "diverging by a declared freedom",
     Verdict.UNSUPPORTED: "not supported",
@@ -101,7 +103,7 @@ def conditions(statistic: Statistic) -> str:
     parts = [plural(statistic.draws, "draw")]
     if statistic.cells is not None:
         parts.append(plural(statistic.cells, "cell"))
-    if statistic.gates:
+    if statistic.gates and statistic.alpha:
         parts.append(f"{ALPHA} = {scientific(statistic.alpha)}")
     if statistic.mde_tv is not None:
         parts.append(f"finds TV ≥ {scientific(statistic.mde_tv)}")
@@ -110,7 +112,27 @@ def conditions(statistic: Statistic) -> str:
     return ", ".join(parts)
 
 
-def spent_alpha(results: RunResults) -> tuple[int, float]:
-    """How many statistical tests gate, and the sum of their shares of the false-alarm bound."""
-    shares = [s.alpha for check in results.checks for s in check.statistics if s.gates]
-    return len(shares), math.fsum(shares)
+def gating_tests(results: RunResults) -> int:
+    """How many statistical tests spend a share of the false-alarm bound."""
+    return sum(1 for check in results.checks for s in check.statistics if s.gates and s.alpha)
+
+
+def bound(results: RunResults) -> str:
+    """The run's false-alarm bound and what was spent of it, in one line."""
+    return (
+        f"false alarms: at most {scientific(results.spent)} "
+        f"of {scientific(results.alpha)}, over {plural(gating_tests(results), 'statistical test')}"
+    )
+
+
+def effects(results: RunResults) -> str:
+    """The smallest detectable effects of the clauses in one line: the range over clauses that draw."""
+    found = [effect.mde_tv for effect in results.effects]
+    least, most = scientific(min(found)), scientific(max(found))
+    return f"finds a total variation of {least} to {most}, by clause, with probability 0.99"
+
+
+def known_failures(results: RunResults) -> list[CheckResult]:
+    """The checks that fail as known, those that expire first at the head."""
+    known = [check for check in results.checks if check.known]
+    return sorted(known, key=lambda check: (check.known.expires if check.known else "", check.id))

@@ -78,7 +78,7 @@
     if (!line.button) return;
     if (!line.panel) {
       const cell = element("td");
-      cell.colSpan = 5;
+      cell.colSpan = 6;
       line.panel = element("tr", "panel", cell);
       line.panel.id = `checks-${line.row.dataset.index}`;
       line.button.setAttribute("aria-controls", line.panel.id);

@@ -11,6 +11,7 @@ from aliquot.reports.results import (
     ClauseInfo,
     Finding,
     Frequencies,
+    KnownFailure,
     RunResults,
     Statistic,
     Verdict,
@@ -116,6 +117,7 @@ def drawn(clause: str, case: str, seed: int, skew: float = 0.0, cells: int = 12)
         Verdict.FAIL if failed else Verdict.PASS,
         title="draws follow the oracle's law",
         evidence="statistical",
+        alpha=1e-8,
         reason=f"p = {p_value:.3g} in {DRAWS} draws",
         statistics=(
             Statistic(
@@ -139,6 +141,11 @@ def drawn(clause: str, case: str, seed: int, skew: float = 0.0, cells: int = 12)
         ),
         finding=law_finding(shift, clause, case) if failed else None,
     )
+
+
+def replayed(draws: int) -> Statistic:
+    """A replay: it decides without chance, and finds the smallest effects."""
+    return Statistic(method="replay, gumbel", draws=draws, alpha=0.0, p_value=1.0, mde_tv=0.00098)
 
 
 def law_finding(shift: float, clause: str, case: str) -> Finding:
@@ -192,6 +199,53 @@ def failing_run() -> RunResults:
         drawn("TOPP02", "decode-4", seed=8, skew=0.1),
     ]
     return run([*_checks(), *failed, *faults])
+
+
+def known_run() -> RunResults:
+    """A run that is green because its two failures are known."""
+    known = KnownFailure(
+        entry="clause TOPK03",
+        reason="ties are cut by position",
+        link="https://example.org/issues/7",
+        expires="2030-12-31",
+    )
+    failed = [
+        exact(
+            "TOPK03",
+            case,
+            Verdict.KNOWN,
+            reason="known until 2030-12-31: ties are cut by position; 1 token was never drawn",
+            finding=ties_finding(case),
+            known=known,
+        )
+        for case in ("bf16-row-3", "bf16-row-11")
+    ]
+    return run([*_checks(), *failed])
+
+
+def crashed_run() -> RunResults:
+    """A run in which the sampler hung once and crashed once."""
+    ended = {
+        "hang": ("no answer within 60 s in sample", [0.0, 1.0, 2.0]),
+        "crash": ("the process ended in sample: Segmentation fault", [3.0, 3.0]),
+    }
+    checks = [
+        exact(
+            "TOPK03",
+            case,
+            Verdict.FAIL,
+            clauses=("ERR18",),
+            reason=f"wanted an answer or an exception, got {got}",
+            finding=Finding(
+                witness={"case": case, "call": "sample", "logits": logits, "params": {"top_k": 2}},
+                wanted="an answer or an exception",
+                got=got,
+                reproduce=f"aliquot run --backend fast --tier pr --seed 1 --only {case}",
+            ),
+        )
+        for case, (got, logits) in ended.items()
+    ]
+    return run([*_checks(), *checks])
 
 
 def error_run() -> RunResults:

@@ -14,6 +14,7 @@ from aliquot.reports.results import ResultsError, check_to_dict, from_json, to_j
 RUNS = [
     samples.passing_run,
     samples.failing_run,
+    samples.known_run,
     samples.error_run,
     samples.empty_run,
     samples.hostile_run,
@@ -57,7 +58,11 @@ FIRST_FAILURE = next(
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        (("schema",), "aliquot-results/2"),
+        (("schema",), "aliquot-results/1"),
+        (("spent",), ...),
+        (("effects", 0, "method"), ...),
+        (("checks", FIRST_FAILURE, "verdict"), "KNOWN"),
+        (("checks", 0, "known"), {}),
         (("seed",), "one"),
         (("colour",), "red"),
         (("alpha",), 2.0),

@@ -12,7 +12,7 @@ from aliquot.reports import text
 from aliquot.reports.junit import to_junit
 from aliquot.reports.markdown import SHOWN_FINDINGS, to_markdown
 from aliquot.reports.results import Statistic, Verdict
-from aliquot.reports.summary import evidence_share, headline, measured, spent_alpha
+from aliquot.reports.summary import bound, effects, evidence_share, gating_tests, headline, measured
 
 
 def _case(tree: ET.Element, verdict: Verdict) -> ET.Element:
@@ -54,14 +54,28 @@ def test_junit_failure_says_what_to_do(part: str) -> None:
         (Verdict.DIVERGES, None),
         (Verdict.FAIL, "failure"),
         (Verdict.UNSUPPORTED, "skipped"),
+        (Verdict.KNOWN, "skipped"),
     ],
 )
 def test_junit_outcome_of_each_verdict(verdict: Verdict, tag: str | None) -> None:
     """A verdict becomes the element that CI systems know, or none, with its reason."""
-    case = _case(ET.fromstring(to_junit(samples.failing_run())), verdict)
+    run = samples.known_run() if verdict is Verdict.KNOWN else samples.failing_run()
+    case = _case(ET.fromstring(to_junit(run)), verdict)
     outcomes = [child for child in case if child.tag != "properties"]
     assert [child.tag for child in outcomes] == ([tag] if tag else [])
     assert all(child.get("message") for child in outcomes)
+
+
+def test_junit_of_a_known_failure() -> None:
+    """A known failure is a skip that says until when and why, with its link, and no failure."""
+    tree = ET.fromstring(to_junit(samples.known_run()))
+    skipped = tree.find(".//testcase[@name='topk/TOPK03/bf16-row-3']/skipped")
+    assert skipped is not None
+    assert skipped.attrib["message"].startswith("known until 2030-12-31: ties are cut")
+    assert (
+        tree.find(".//property[@name='known'][@value='https://example.org/issues/7']") is not None
+    )
+    assert (tree.attrib["failures"], tree.attrib["skipped"]) == ("0", "3")
 
 
 def test_junit_error_only() -> None:
@@ -118,6 +132,15 @@ def test_markdown_names_each_finding_once() -> None:
     assert re.findall(r"^\*\*(\w+) ", written, re.M) == ["LAW01", "TOPK03", "TOPP02"]
     assert "and 2 more checks of this clause" in written
     assert "reproduce: `aliquot run --backend fast" in written
+
+
+def test_markdown_lists_known_failures() -> None:
+    """Known failures are listed with their date, reason and link, and are no findings."""
+    written = to_markdown(samples.known_run())
+    assert written.startswith("## PASS: 200 of 205 checks passed, none failed")
+    assert "Also 2 failing as known, 1 undecided" in written
+    assert "- `topk/TOPK03/bf16-row-3` until 2030-12-31: ties are cut by position" in written
+    assert "### Findings" not in written
 
 
 def test_markdown_stays_a_comment() -> None:
@@ -186,11 +209,35 @@ def test_measured_names_the_kind_of_value() -> None:
     assert measured(Statistic(method="m", draws=1, alpha=1e-8, p_value=0.25)) == "p = 0.25"
 
 
-def test_spent_alpha_counts_only_what_gates() -> None:
-    """Figures shown beside the deciding one spend nothing of the false-alarm bound."""
-    tests, spent = spent_alpha(samples.passing_run())
-    assert tests == 40
-    assert spent == math.fsum([1e-8] * 40)
+def test_only_what_gates_is_a_statistical_test() -> None:
+    """Figures shown beside the deciding one spend nothing of the false-alarm bound, nor do tests without chance."""
+    run = samples.passing_run()
+    exact = samples.exact("LAW01", "replay", statistics=(samples.replayed(4_700),))
+    assert gating_tests(run) == gating_tests(samples.run([*run.checks, exact])) == 40
+
+
+def test_spent_is_what_the_checks_that_ran_were_granted() -> None:
+    """The bound is the sum of the shares; a check that did not run spends nothing of its own."""
+    run = samples.passing_run()
+    skipped = samples.exact("LAW01", "none", Verdict.UNSUPPORTED, alpha=1e-8)
+    assert run.spent == math.fsum([1e-8] * 40)
+    assert samples.run([*run.checks, skipped]).spent == run.spent
+    assert bound(
+        run
+    ) == "false alarms: at most 4.0{}10⁻⁷ of 10⁻⁶, over 40 statistical tests".format(
+        "\N{MULTIPLICATION SIGN}"
+    )
+
+
+def test_effects_are_the_smallest_that_decide() -> None:
+    """Of a clause's tests the sharpest that decides counts, whatever stands beside it, and the line has the range."""
+    sharp = samples.exact("LAW01", "replay", statistics=(samples.replayed(4_700),))
+    run = samples.run([*samples.passing_run().checks, sharp])
+    by_clause = {effect.clause: effect for effect in run.effects}
+    assert sorted(by_clause) == ["LAW01", "LAW02", "TOPK01", "TOPP01", "TOPP02"]
+    assert (by_clause["LAW01"].method, by_clause["LAW01"].check) == ("replay, gumbel", sharp.id)
+    assert by_clause["LAW02"].mde_tv == 0.0312
+    assert effects(run).startswith("finds a total variation of 0.00098 to 0.031, by clause")
 
 
 def test_headline_without_a_pass() -> None:
