@@ -49,8 +49,9 @@ class Finding:
 
     `witness` is the smallest case found (JSON values: logits or a corpus row, the parameters, the ids),
     `wanted` and `got` one line each, `effect` the size of the difference with its unit, `likely_cause` the
-    known fault that explains it best, `blames` the clauses which that fault breaks, `reproduce` one shell
-    command.
+    known fault that explains it best, `explanations` that and every other that explains it as well, `blames` the
+    clauses which the likely one breaks, `reproduce` one shell command. `evidence` is the kind of evidence that
+    decided, `draws` how many draws it took, 0 where none were counted.
     """
 
     witness: dict[str, Any]
@@ -60,6 +61,9 @@ class Finding:
     effect: str | None = None
     likely_cause: str | None = None
     blames: tuple[str, ...] = ()
+    explanations: tuple[str, ...] = ()
+    evidence: str = "exact"
+    draws: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,7 +248,8 @@ def check_from_dict(data: dict[str, Any]) -> CheckResult:
 
 
 def _finding(data: dict[str, Any]) -> Finding:
-    return Finding(**{**data, "blames": tuple(data.get("blames", ()))})
+    several = {name: tuple(data.get(name, ())) for name in ("blames", "explanations")}
+    return Finding(**{**data, **several})
 
 
 def _frequencies(data: dict[str, Any]) -> Frequencies:
