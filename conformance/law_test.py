@@ -5,7 +5,6 @@ are shown beside it, as the field knows them.
 """
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +12,11 @@ import numpy.typing as npt
 from aliquot.conformance import causes
 from aliquot.conformance.case import Case
 from aliquot.conformance.expectation import Expectation
+from aliquot.conformance.judging.outcome import Outcome
 from aliquot.reports.results import Frequencies, Statistic
 from aliquot.statistical import chisquare
 from aliquot.statistical.eprocess import KnownLaw
 from aliquot.statistical.power import known_law_effect
-
-if TYPE_CHECKING:
-    from aliquot.conformance.judge import Judge
 
 Ids = npt.NDArray[np.int64]
 Law = npt.NDArray[np.float64]
@@ -28,7 +25,7 @@ CELLS = 16
 
 
 def judge_row(
-    judge: "Judge", case: Case, expected: Expectation, r: int, ids: Ids, oracle: Ids, alpha: float
+    judge: Outcome, case: Case, expected: Expectation, r: int, ids: Ids, oracle: Ids, alpha: float
 ) -> None:
     """Test row `r`'s draws `ids` [draws] and record the statistics; fails the check at `alpha`.
 

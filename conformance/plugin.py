@@ -18,10 +18,14 @@ from aliquot.conformance.isolation import Watch
 from aliquot.conformance.tiers import ALPHA, BUDGET, TIERS, TIME_LIMIT
 
 if TYPE_CHECKING:
-    from aliquot.conformance.judge import Judge, Session
+    from aliquot.conformance.judge import Judge
+    from aliquot.conformance.judging.outcome import Session
     from aliquot.reports.results import CheckResult
 
 RESULT_KEY = "aliquot-result"
+CHANCE = frozenset({"law", "independence", "exact mass"})
+"""Evidence that a right sampler may fail by chance: a check that has it is marked `statistical`."""
+
 WATCH_FOLDER = "aliquot_watch_folder"
 _CLAUSE = re.compile(r"[A-Z]+\d\d")
 _shares = pytest.StashKey[int]()
@@ -108,7 +112,7 @@ def check_id(item: pytest.Item) -> str:
 def aliquot_session(pytestconfig: pytest.Config) -> "Session":
     """The backend under test with tier and seed, made once per process."""
     from aliquot.conformance.backend import BackendLoadError, load
-    from aliquot.conformance.judge import Session
+    from aliquot.conformance.judging.outcome import Session
 
     spec = pytestconfig.getoption("--backend")
     watched = pytestconfig.stash.get(_watch, None)
@@ -147,7 +151,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     if judge is None:
         return (yield)
     from aliquot.conformance.backend import one_line
-    from aliquot.conformance.judge import Concluded
+    from aliquot.conformance.judging.outcome import Concluded
     from aliquot.reports.results import Verdict, check_to_dict
 
     try:
@@ -171,9 +175,15 @@ def accounted(result: "CheckResult") -> "CheckResult":
     """The result, an ERROR when its tests spend more of the false-alarm budget than the check was granted."""
     from aliquot.reports.results import Verdict
 
+    chance = CHANCE.intersection(result.evidence.split(", "))
     spent = math.fsum(s.alpha for s in result.statistics if s.gates)
     rounding = len(result.statistics) * math.ulp(1.0)
-    if spent <= result.alpha * (1 + rounding):
+    if chance and not result.alpha:
+        reason = f"it decides by chance ({', '.join(sorted(chance))}) and is not marked statistical"
+    elif spent > result.alpha * (1 + rounding):
+        reason = (
+            f"it spends {spent:.3g} of the false-alarm bound and was granted {result.alpha:.3g}"
+        )
+    else:
         return result
-    reason = f"its tests spend {spent:.3g} of the false-alarm bound, the check was granted {result.alpha:.3g}"
     return replace(result, verdict=Verdict.ERROR, reason=reason, finding=None)

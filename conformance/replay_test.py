@@ -1,6 +1,6 @@
 """The replay test of one row: the oracle draws with the backend's own noise and must draw the same tokens."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -8,18 +8,16 @@ import numpy.typing as npt
 from aliquot.conformance import causes
 from aliquot.conformance.case import Case
 from aliquot.conformance.expectation import Expectation
+from aliquot.conformance.judging.outcome import Outcome
 from aliquot.reports.results import Statistic
 from aliquot.statistical import replay
 from aliquot.statistical.power import replay_effect
-
-if TYPE_CHECKING:
-    from aliquot.conformance.judge import Judge
 
 KINDS = ("inverse_cdf", "gumbel", "exponential_race")
 
 
 def judge_row(
-    judge: "Judge",
+    judge: Outcome,
     case: Case,
     expected: Expectation,
     r: int,
@@ -34,15 +32,7 @@ def judge_row(
     """
     if r in expected.greedy_rows:
         return
-    law = expected.laws[r]
-    if kind == "inverse_cdf":
-        found = replay.inverse_cdf(law, noise, ids, _cumulative_bound(expected, r))
-    else:
-        with np.errstate(divide="ignore"):
-            scores = np.log(law)
-        race = replay.gumbel_max if kind == "gumbel" else replay.exponential_race
-        rows = np.broadcast_to(scores, noise.shape)  # as the bounds, which differ from draw to draw
-        found = race(rows, noise, ids, _score_bound(expected, r, noise, kind))
+    found = replayed(expected, r, ids, kind, noise)
     judge.statistics.append(
         Statistic(
             method=f"replay, {kind.replace('_', ' ')}",
@@ -50,7 +40,6 @@ def judge_row(
             alpha=0.0,
             p_value=1.0 if found.passed else 0.0,
             mde_tv=float(f"{replay_effect(found.draws):.4g}"),
-            gates=False,
         )
     )
     if not found.passed:
@@ -58,8 +47,22 @@ def judge_row(
     judge.passed("replay", f"{found.draws} draws replayed, {len(found.rounded)} by rounding")
 
 
+def replayed(
+    expected: Expectation, r: int, ids: npt.NDArray[np.int64], kind: str, noise: npt.NDArray[Any]
+) -> replay.Replay:
+    """The draws of row `r` beside those that the oracle makes of the same noise; arguments as of `judge_row`."""
+    law = expected.laws[r]
+    if kind == "inverse_cdf":
+        return replay.inverse_cdf(law, noise, ids, _cumulative_bound(expected, r))
+    with np.errstate(divide="ignore"):
+        scores = np.log(law)
+    race = replay.gumbel_max if kind == "gumbel" else replay.exponential_race
+    rows = np.broadcast_to(scores, noise.shape)  # as the bounds, which differ from draw to draw
+    return race(rows, noise, ids, _score_bound(expected, r, noise, kind))
+
+
 def _fail(
-    judge: "Judge", case: Case, r: int, ids: npt.NDArray[np.int64], found: replay.Replay
+    judge: Outcome, case: Case, r: int, ids: npt.NDArray[np.int64], found: replay.Replay
 ) -> None:
     first = found.mismatches[0]
     judge.fail(

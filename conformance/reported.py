@@ -1,19 +1,15 @@
 """Reported logprobs of one row: columns, ids, order, values and rank."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import numpy.typing as npt
 
 from aliquot.conformance.arrays import Answer
 from aliquot.conformance.case import Case
 from aliquot.conformance.expectation import Expectation
-
-if TYPE_CHECKING:
-    from aliquot.conformance.judge import Judge
+from aliquot.conformance.judging.outcome import Outcome
 
 
-def judge_row(judge: "Judge", case: Case, expected: Expectation, r: int, answer: Answer) -> None:
+def judge_row(judge: Outcome, case: Case, expected: Expectation, r: int, answer: Answer) -> None:
     """Fail the check unless row `r` of the answer's logprobs is what the case asks for."""
     assert answer.logprobs is not None
     assert answer.logprob_ids is not None
@@ -40,7 +36,7 @@ def judge_row(judge: "Judge", case: Case, expected: Expectation, r: int, answer:
 
 
 def _value(
-    judge: "Judge", case: Case, r: int, token: int, value: float, low: float, high: float
+    judge: Outcome, case: Case, r: int, token: int, value: float, low: float, high: float
 ) -> None:
     if not low <= value <= high:
         wanted = f"{case.mode} of token {token} in [{low:.9g}, {high:.9g}]"
@@ -48,7 +44,7 @@ def _value(
 
 
 def _listed(
-    judge: "Judge",
+    judge: Outcome,
     case: Case,
     r: int,
     columns: list[int],
@@ -62,7 +58,7 @@ def _listed(
 
 
 def _largest(
-    judge: "Judge",
+    judge: Outcome,
     case: Case,
     r: int,
     number: int,
@@ -86,7 +82,7 @@ def _largest(
                        tokens=[int(token)])  # fmt: skip
 
 
-def _rank(judge: "Judge", case: Case, r: int, token: int, rank: int, expected: Expectation) -> None:
+def _rank(judge: Outcome, case: Case, r: int, token: int, rank: int, expected: Expectation) -> None:
     least, most = expected.ranks.lo[r, token], expected.ranks.hi[r, token]
     if not least <= rank <= most:
         wanted = f"rank {least}" if least == most else f"rank in [{least}, {most}]"

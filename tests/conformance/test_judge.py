@@ -13,7 +13,8 @@ from aliquot.conformance.adapters.oracle import DECLARED, OracleBackend
 from aliquot.conformance.backend import Capabilities
 from aliquot.conformance.case import Case, row, stacked
 from aliquot.conformance.corpus.crafted import exact_mass_cases, normal, request_params
-from aliquot.conformance.judge import Concluded, Judge, Session
+from aliquot.conformance.judge import Judge
+from aliquot.conformance.judging.outcome import Concluded, Session
 from aliquot.conformance.tiers import TIERS
 from aliquot.contract.batch import Batch, BatchUpdate
 from aliquot.contract.output import Logprobs, SamplerOutput

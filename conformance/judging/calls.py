@@ -1,0 +1,92 @@
+"""Calls to the backend, and what the oracle says of the same case."""
+
+from typing import Any
+
+import pytest
+
+from aliquot.conformance import arrays
+from aliquot.conformance.arrays import Answer, FormError
+from aliquot.conformance.backend import one_line
+from aliquot.conformance.case import Case
+from aliquot.conformance.expectation import Expectation
+from aliquot.conformance.judging.outcome import Outcome
+from aliquot.contract.clauses import clauses
+from aliquot.reports.results import Verdict
+
+NO_ROWS: frozenset[int] = frozenset()
+BACKEND_RAISES = (
+    Exception,
+    SystemExit,
+    GeneratorExit,
+    pytest.skip.Exception,
+    pytest.fail.Exception,
+)
+
+
+class Calls(Outcome):
+    """Calls the backend under test; whatever it raises ends the check."""
+
+    def supports(self, case: Case) -> None:
+        """End as UNSUPPORTED when the case needs what the backend does not declare."""
+        capabilities = self.session.capabilities
+        missing = sorted(case.features() - capabilities.parameters)
+        if capabilities.profile.topk_off == "error" and any(
+            r.params.top_k == -1 or r.params.top_k > case.vocab_size for r in case.requests
+        ):
+            missing.append("top_k of -1 or above V")
+        if case.dtype not in capabilities.dtypes:
+            missing.append(f"dtype {case.dtype}")
+        asks = any(r.params.logprobs is not None for r in case.requests)
+        if asks and case.mode not in capabilities.logprobs_modes:
+            missing.append(f"logprobs mode {case.mode}")
+        if missing:
+            self.conclude(Verdict.UNSUPPORTED, f"not declared: {', '.join(missing)}")
+
+    def shows(self, mode: str) -> bool:
+        """Whether the backend declares a logprobs mode."""
+        declared = self.session.capabilities
+        return mode in declared.logprobs_modes and "logprobs" in declared.parameters
+
+    def needs(self, *modes: str) -> None:
+        """End as UNSUPPORTED when the backend shows values in none of these logprobs modes."""
+        if not any(self.shows(mode) for mode in modes):
+            wanted = " or ".join(modes)
+            self.conclude(Verdict.UNSUPPORTED, f"not declared: logprobs mode {wanted}")
+
+    def ask(self, what: str, method: str, *arguments: Any) -> Any:
+        """Call a method of the backend; whatever it raises ends the check as ERROR."""
+        try:
+            return getattr(self.session.backend, method)(*arguments)
+        except BACKEND_RAISES as error:
+            self.conclude(Verdict.ERROR, f"{method} raised {one_line(error)} on {what}")
+
+    def answer(self, case: Case, logits: Any = None, *, bad: frozenset[int] = NO_ROWS) -> Answer:
+        """The backend's answer to a case, its form checked; only `bad` rows may be marked invalid."""
+        self.reseed()
+        return self.again(case, logits, bad=bad)
+
+    def again(self, case: Case, logits: Any = None, *, bad: frozenset[int] = NO_ROWS) -> Answer:
+        """As `answer`, the backend's noise going on from the call before."""
+        if logits is None:
+            logits = arrays.logits_for(case, self.session.capabilities)
+        output = self.ask(case.name, "sample", logits, case.batch())
+        return self.read(output, case, bad=bad)
+
+    def read(self, output: Any, case: Case, *, bad: frozenset[int] = NO_ROWS) -> Answer:
+        """A backend's output in NumPy; a wrong form ends the check as FAIL of the clause it breaks."""
+        try:
+            return arrays.read(output, case, self.session.capabilities, bad)
+        except FormError as error:
+            self.clause_ids = (error.clause,)
+            self.title = clauses()[error.clause].title
+            self.fail(case, 0, error.wanted, error.got)
+
+    def reseed(self) -> None:
+        """Restart the backend's noise, where it can be restarted."""
+        if hasattr(self.session.backend, "reseed"):
+            self.ask("a seed", "reseed", int(self.rng.integers(2**63)))
+
+    def expect(self, case: Case) -> Expectation:
+        """What the oracle says of a case under the backend's declared profile and arithmetic."""
+        capabilities = self.session.capabilities
+        return Expectation(case, capabilities.profile, self.session.accuracy)

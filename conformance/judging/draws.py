@@ -1,0 +1,149 @@
+"""Evidence by draws: the support, the law, and rows whose mass reaches p exactly."""
+
+import itertools
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from aliquot.conformance import causes, law_test
+from aliquot.conformance.case import Case
+from aliquot.conformance.causes import Cause
+from aliquot.conformance.judging.calls import NO_ROWS
+from aliquot.conformance.judging.exact import Exact, ids_in_words
+
+Ids = npt.NDArray[np.int64]
+
+Ids = Ids
+
+CHUNK_VALUES = 1 << 21
+CHUNK_ROWS = 1 << 12
+MOST_DRAWN = 1 << 24
+ONE_MORE = "one token more is kept when the mass reaches p exactly"
+
+
+class Draws(Exact):
+    """Draws rows many times over."""
+
+    def drawn(self, case: Case, draws: int, bad: int | None = None) -> Ids:
+        """Draw every row of the case `draws` times: int64 [draws, rows]; row `bad` may be marked invalid."""
+        rows = len(case.requests)
+        parts = []
+        for part in self._parts(case, draws):
+            marked = NO_ROWS if bad is None else frozenset(range(bad, len(part.requests), rows))
+            parts.append(self.answer(part, bad=marked).ids)
+        return np.concatenate(parts).reshape(draws, rows)
+
+    def _parts(self, case: Case, draws: int) -> Iterator[Case]:
+        """The case `draws` times over, in tiles of bounded size."""
+        most = max(1, min(CHUNK_ROWS, CHUNK_VALUES // case.vocab_size) // len(case.requests))
+        if draws >= most:
+            yield from itertools.repeat(case.tiled(most), draws // most)
+        if draws % most:
+            yield case.tiled(draws % most)
+
+    def support(self, case: Case, draws: int | None = None) -> Ids:
+        """No token outside what the filters may keep is drawn; returns the draws."""
+        self.supports(case)
+        expected = self.expect(case)
+        ids = self.drawn(case, draws or self.session.tier.support_draws)
+        for r in range(len(case.requests)):
+            may = expected.drawable(r)
+            outside = ids[~may[ids[:, r]], r]
+            if outside.size:
+                self.fail(
+                    case, r,
+                    f"draws in {ids_in_words(np.flatnonzero(may))}",
+                    f"id {outside[0]}, drawn {outside.size} times in {len(ids)}",
+                    tokens=np.unique(outside)[:8].tolist(),
+                    effect=f"{outside.size / len(ids):.3g} of the draws",
+                    cause=causes.of_draws(case, r, ids[:, r], self.session.capabilities),
+                )  # fmt: skip
+        self.passed("support", f"{len(ids)} draws a row inside the allowed set")
+        return ids
+
+    def filters(self, case: Case) -> None:
+        """Processed rows where the backend shows them, and drawn tokens always."""
+        self.supports(case)
+        self.processed(case)
+        self.support(case)
+
+    def law(self, case: Case) -> None:
+        """The draws of every random row follow the oracle's law."""
+        self._in_rounds(case, partial(self.support, case), partial(self._laws, case))
+
+    def _in_rounds(
+        self, case: Case, draw: Callable[[int], Ids], test: Callable[[Ids], None]
+    ) -> None:
+        """Draw as often as the tier says and test; with time left, draw more and test all draws so far.
+
+        The e-process goes on over the rounds, so that one alpha covers them together.
+        """
+        ends = time.monotonic() + self.seconds
+        ids = draw(self._law_draws(case))
+        statistics, notes = len(self.statistics), len(self.notes)
+        test(ids)
+        while time.monotonic() < ends and ids.size < MOST_DRAWN:
+            ids = np.concatenate([ids, draw(self._next_round(len(ids), ends))])
+            del self.statistics[statistics:], self.notes[notes:]
+            test(ids)
+
+    def _next_round(self, drawn: int, ends: float) -> int:
+        """Draws of a further round: as many as all before, or fewer where that would pass the end of the time."""
+        left = ends - time.monotonic()
+        affordable = drawn * left / max(self.seconds - left, 1e-9)
+        return max(self.session.tier.support_draws, int(min(drawn, affordable)))
+
+    def _law_draws(self, case: Case) -> int:
+        """How often the tier draws a case for its law: rows of a large vocabulary less often."""
+        tier = self.session.tier
+        return max(1, min(tier.law_draws, tier.law_values // case.logits.size))
+
+    def _laws(self, case: Case, ids: Ids) -> None:
+        """Test draws int64 [draws, rows] against the laws of the case's rows, which share alpha."""
+        expected = self.expect(case)
+        oracle = expected.draws(len(ids), self.rng)
+        share = self.alpha / len(case.requests)
+        for r in range(len(case.requests)):
+            law_test.judge_row(self, case, expected, r, ids[:, r], oracle[:, r], share)
+
+    def law_beside_bad(self, case: Case, bad: int) -> None:
+        """The random rows beside row `bad` follow their laws."""
+        self.supports(case)
+        good = [r for r in range(len(case.requests)) if r != bad]
+        self._in_rounds(
+            case,
+            partial(self.drawn, case, bad=bad),
+            lambda ids: self._laws(case.only(good), ids[:, good]),
+        )
+
+    def exact_mass(self, cases: Sequence[Case]) -> None:
+        """Rows whose mass reaches p exactly in float32: the next token stays, or not, as declared.
+
+        In real arithmetic each row's mass lies beside p by less than the rounding bound, on the side where the rule
+        says the same as for equality, so no single row decides. A sampler that follows the rule departs from it
+        only by rounding, in a row with probability at most 1/2; departing in every row then has probability 2^-rows.
+        """
+        self.supports(cases[0])
+        one_more = self.session.capabilities.profile.topp_exact == "one_more"
+        departs = [self._keeps_undecided(case) != one_more for case in cases]
+        if all(departs) and 2.0 ** -len(cases) <= self.alpha:
+            rule, seen = ("one more", "no more") if one_more else ("no more", "one more")
+            self.fail(
+                cases[0], 0,
+                f"{rule} token kept when the mass reaches p",
+                f"{seen} kept in all {len(cases)} rows whose mass equals p in float32",
+                cause=None if one_more else Cause(ONE_MORE, ("TOPP02",)),
+            )  # fmt: skip
+        self.passed("exact mass", f"{sum(departs)} of {len(cases)} rows differ by rounding")
+
+    def _keeps_undecided(self, case: Case) -> bool:
+        """Whether a token that only rounding could keep is kept, seen in values or in draws."""
+        must = self.expect(case).surely_kept(0)
+        if self.shows("processed_logits"):
+            shown = self.answer(case.asking("processed_logits", logprobs=-1)).logprobs
+            return shown is not None and bool((shown[0][~must] != -np.inf).any())
+        ids = self.drawn(case, self.session.tier.support_draws)[:, 0]
+        return bool((~must[ids]).any())
