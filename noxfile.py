@@ -9,6 +9,7 @@ PROJECT = nox.project.load_toml("pyproject.toml")
 GROUPS = PROJECT["dependency-groups"]
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 CONSTRAINTS = ("-c", str(ROOT / "constraints.txt"))
+REAL_BACKENDS = ROOT / "benchmarks" / "real_backends"
 
 nox.needs_version = ">=2025.2.9"
 nox.options.default_venv_backend = "virtualenv"
@@ -124,3 +125,29 @@ def faults(session: nox.Session) -> None:
     install(session, "-e", ".")
     session.run("python", "benchmarks/kill_table.py", env=ONE_THREAD)
     session.run("python", "benchmarks/report_picture.py", env=ONE_THREAD)
+
+
+@nox.session
+@nox.parametrize("release", ["0.32.0", "0.25.1"])
+def vllm(session: nox.Session, release: str) -> None:
+    """vLLM's sampler beside the oracle, tier pr, and the witnesses of what is known to fail."""
+    real_backend(session, "vllm", release)
+
+
+@nox.session
+def transformers(session: nox.Session) -> None:
+    """transformers' processors beside the oracle, tier pr, and the witnesses of what is known to fail."""
+    real_backend(session, "transformers", "5.19.0")
+
+
+def real_backend(session: nox.Session, backend: str, release: str) -> None:
+    """Install one release by its list, run its witnesses and then the suite with its known failures."""
+    name = f"{backend}-{release}"
+    install(session, "-e", ".")
+    session.install("--no-deps", "-r", str(REAL_BACKENDS / f"{name}.txt"))
+    known = REAL_BACKENDS / f"known-{name}.toml"
+    session.run("python", str(REAL_BACKENDS / "witnesses.py"), str(known), env=ONE_THREAD)
+    session.run(
+        "aliquot", "run", "--backend", backend, "--tier", "pr", "--known", str(known),
+        "--report", str(ROOT / "out" / name), *session.posargs, env=ONE_THREAD,
+    )  # fmt: skip

