@@ -4,10 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from aliquot.fast.select import largest
+from aliquot.fast.select import first_largest, first_largest_in_blocks, largest
 
 BLOCK = 64
 COARSE = 256
@@ -28,8 +29,7 @@ def _reduce(rows: Tensor, size: int, reduction: Callable[..., Tensor]) -> Tensor
     whole = width // size * size
     parts = []
     if whole:
-        body = torch.unflatten(rows[:, :whole], 1, (-1, size))
-        parts.append(reduction(body, dim=-1))
+        parts.append(reduction(rows.unfold(1, size, size), dim=-1))
     if whole < width:
         parts.append(reduction(rows[:, whole:], dim=-1, keepdim=True))
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
@@ -54,6 +54,12 @@ class Peak:
 
     value: Tensor
     token: Tensor
+
+    def marked(self, tokens: Tensor, mark: Tensor | int) -> Tensor:
+        """The tokens `[n]` with `mark` where the row is bad; on the CPU the same tensor if none is."""
+        if self.value.device.type == "cpu" and np.isfinite(self.value.numpy()).all():
+            return tokens
+        return torch.where(self.value.isfinite(), tokens, mark)
 
 
 @dataclass(frozen=True)
@@ -85,18 +91,12 @@ class Logits:
     @cached_property
     def peak(self) -> Peak:
         """Argmax of each row, the lowest id among equals (GREEDY02)."""
-        token = self._argmax()
-        return Peak(self.logits.gather(1, token).squeeze(1), token.squeeze(1))
-
-    def _argmax(self) -> Tensor:
-        """First largest token of each row, int64 `[n, 1]`; torch's own argmax is ten times slower on the CPU."""
-        if self.logits.device.type != "cpu":
-            return self.logits.argmax(1, keepdim=True)
-        if "maxima" not in self.__dict__:
-            return torch.from_numpy(self.logits.numpy().argmax(1, keepdims=True))
-        best = self.maxima.argmax(dim=1, keepdim=True)
-        values, ids = take_blocks(self.logits, best, BLOCK, float("-inf"))
-        return ids.gather(1, values.argmax(dim=1, keepdim=True))
+        logits, on_host = self.logits, self.logits.device.type == "cpu"
+        if on_host and "maxima" in self.__dict__:
+            return Peak(*first_largest_in_blocks(logits, self.maxima, BLOCK))
+        if on_host and torch.get_num_threads() > 1:
+            return Peak(*first_largest_in_blocks(logits, block_max(logits, COARSE), COARSE))
+        return Peak(*first_largest(logits))
 
     @cached_property
     def weights(self) -> Tensor:

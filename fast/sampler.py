@@ -69,7 +69,7 @@ class Sampler(nn.Module):
         for edit in state.plan.edits:
             rows = edit.apply(rows)
         if len(rows) == 0:
-            return SamplerOutput(sampled_token_ids=self._ids(rows.new_empty(0)))
+            return SamplerOutput(sampled_token_ids=self._ids(rows.new_empty(0, dtype=torch.int64)))
         source = Logits(rows)
         if state.plan.only_argmax:
             return SamplerOutput(
@@ -195,14 +195,13 @@ class Sampler(nn.Module):
         return self._generators[device]
 
     def _mark_bad(self, tokens: Tensor, peak: Peak) -> Tensor:
-        bad = peak.value.isfinite().logical_not_()
-        if self.profile.bad_row == "any_valid_id":
-            return torch.where(bad, peak.token, tokens)
-        return tokens.masked_fill(bad, INVALID_TOKEN)
+        return peak.marked(
+            tokens, peak.token if self.profile.bad_row == "any_valid_id" else INVALID_TOKEN
+        )
 
     def _ids(self, tokens: Tensor) -> Tensor:
-        dtype = torch.int32 if self.profile.id_dtype == "int32" else torch.int64
-        return tokens.to(dtype).unsqueeze(1)
+        ids = tokens.unsqueeze(1)
+        return ids.to(torch.int32) if self.profile.id_dtype == "int32" else ids
 
     def _logprobs(
         self,
@@ -224,6 +223,7 @@ class Sampler(nn.Module):
 
 def _working_copy(logits: Tensor, state: BatchState) -> Tensor:
     """Float32 rows with adjacent tokens; the input itself where it may be written."""
+    logits = logits.detach()
     if logits.dtype != torch.float32:
         return logits.to(torch.float32)
     apart = len(logits) < 2 or logits.stride(0) >= logits.shape[1]

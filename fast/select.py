@@ -26,6 +26,30 @@ def largest(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return ordered, index.gather(1, order)
 
 
+def first_largest(values: Tensor) -> tuple[Tensor, Tensor]:
+    """The largest entry of each row of `[n, m]` and its first position, int64, `[n]` each; NaN counts as largest.
+
+    On the CPU by NumPy, whose argmax is ten times quicker than torch's.
+    """
+    if values.device.type != "cpu":
+        found = values.max(1)
+        return found.values, found.indices
+    array = values.numpy()
+    position = array.argmax(1)
+    largest = array[np.arange(len(array)), position]
+    return torch.from_numpy(largest), torch.from_numpy(position)
+
+
+def first_largest_in_blocks(values: Tensor, maxima: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """`first_largest` on the CPU from the maxima of consecutive blocks of `size`: one block a row is searched."""
+    tops, width = maxima.numpy(), values.shape[1]
+    rows, block, size = np.arange(len(tops)), tops.argmax(1), min(size, width)
+    start = np.minimum(block * size, width - size)
+    windows = values.unfold(1, size, 1).numpy()
+    position = start + windows[rows, start].argmax(1)
+    return torch.from_numpy(tops[rows, block]), torch.from_numpy(position)
+
+
 def kth_largest(row: Tensor, k: int) -> float:
     """The k-th largest value of a row `[V]` on the CPU."""
     return float(np.partition(row.numpy(), len(row) - k)[len(row) - k])

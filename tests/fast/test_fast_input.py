@@ -58,11 +58,41 @@ def test_empty_batch():
     assert (got.dtype, tuple(got.shape)) == (torch.int64, (0, 1))
 
 
-def test_greedy_takes_the_lowest_of_equal_maxima():
-    """Equal maxima in different blocks give the lowest id."""
-    row = torch.zeros(1, 3000)
-    row[0, [701, 702, 2900]] = 1.0
-    assert tokens(row, P(temperature=0.0)) == [701]
+@pytest.fixture
+def _threads(request):
+    """So many threads for torch during a test."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    yield
+    torch.set_num_threads(before)
+
+
+BOTH = pytest.mark.parametrize("_threads", [1, 2], indirect=True)
+
+
+@BOTH
+@pytest.mark.usefixtures("_threads")
+@pytest.mark.parametrize("width", [703, 768, 3000])
+def test_greedy_takes_the_lowest_of_equal_maxima(width):
+    """Equal maxima in different blocks give the lowest id, in the last and incomplete block too."""
+    rows = torch.zeros(2, width)
+    rows[0, [5, 300, width - 1]], rows[1, [width - 2, width - 1]] = 1.0, 1.0
+    assert tokens(rows, P(temperature=0.0), P(temperature=0.0)) == [5, width - 2]
+
+
+@BOTH
+@pytest.mark.usefixtures("_threads")
+def test_greedy_marks_bad_rows_of_any_width():
+    """NaN, +inf and nothing but -inf are found beside a good row, whatever the number of threads."""
+    rows = torch.zeros(4, 600)
+    rows[0, 599], rows[1, 3], rows[2], rows[3, 301] = NAN, INF, NEG, 1.0
+    assert tokens(rows, *[P(temperature=0.0)] * 4) == [-1, -1, -1, 301]
+
+
+def test_logits_with_a_gradient():
+    """Logits straight from a model in training mode are sampled, not refused."""
+    rows = torch.tensor([[0.0, NEG]], requires_grad=True)
+    assert tokens(rows, P(top_p=0.5)) == [0]
 
 
 def test_mixed_batch():
