@@ -201,12 +201,12 @@ def _factory(spec: str) -> Callable[[], Any]:
 
 
 def _fault(spec: str) -> Callable[[], Any]:
-    from aliquot.conformance.faults import FAULTS
+    from aliquot.conformance.faults import EQUIVALENTS, FAULTS
 
-    name = spec.removeprefix(FAULT_PREFIX)
-    if name not in FAULTS:
-        raise BackendLoadError(f"backend {spec}: no such fault; allowed are {', '.join(FAULTS)}")
-    return FAULTS[name].make
+    name, known = spec.removeprefix(FAULT_PREFIX), FAULTS | EQUIVALENTS
+    if name not in known:
+        raise BackendLoadError(f"backend {spec}: no such fault; allowed are {', '.join(known)}")
+    return known[name].make
 
 
 def _named(spec: str) -> Callable[[], Any]:

@@ -1,110 +1,211 @@
-"""The likely cause of a failure: the known fault or freedom that explains what was seen."""
+"""The likely cause of a failure: the known fault or freedom that explains what was seen.
+
+What was seen of one row (its values, its draws, its logprobs) is compared with what the contract and every known
+rule make of the same row. `aliquot.conformance.behaviour` compares whole answers instead.
+"""
 
 import math
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from functools import cache, cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from aliquot.conformance import arrays
+from aliquot.conformance.adapters.oracle import DECLARED, subset
 from aliquot.conformance.backend import Capabilities
 from aliquot.conformance.case import Case
+from aliquot.conformance.faults import FAULTS
+from aliquot.conformance.faults.fault import Fault
+from aliquot.contract.batch import Batch
 from aliquot.contract.clauses import clauses
-from aliquot.contract.profile import FREEDOMS, Profile
-from aliquot.oracle import pipeline
+from aliquot.contract.output import Logprobs, SamplerOutput
+from aliquot.contract.profile import FREEDOMS, Freedom, Profile
+from aliquot.oracle import logprobs, pipeline
 from aliquot.oracle.softmax import log_softmax
+from aliquot.reports.results import Finding
 from aliquot.statistical.eprocess import LikelihoodRatio
 
 Rows = npt.NDArray[np.float64]
+Ids = npt.NDArray[np.int64]
 CLEARLY = 1000.0
+AS_GOOD = 2.0
 MOST_BENT = 4096
+UNLIKE = math.inf
+Rule = TypeVar("Rule", "Alternative", Fault)
 
 
 @dataclass(frozen=True)
 class Cause:
-    """A likely cause in words, and the clauses that it breaks."""
+    """A likely cause in words, the clauses that it breaks, and in words every rule that explains as much."""
 
     text: str
     clauses: tuple[str, ...]
+    explanations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Alternative:
-    """A rule other than the contract's, and what it makes of one row: values shown and law.
-
-    `bend` turns the law that the steps leave into the rule's own, where the draw itself is at fault.
-    """
+    """What a rule makes of row 0 of a batch of one; `outcome` is None when the row then has no law."""
 
     about: str
     clauses: tuple[str, ...]
-    shown: Rows
-    left: Rows
-    bend: Callable[[Rows], Rows] | None = None
+    batch: Batch
+    outcome: pipeline.Outcome | None
+    fault: Fault | None = None
+
+    @cached_property
+    def shown(self) -> Rows:
+        """The values [V] that the batch's mode shows."""
+        if self.outcome is None:
+            return np.full(self.batch.vocab_size, -np.inf)
+        if self.fault and self.fault.report_values:
+            return self._reported_row(self.fault)
+        rows = logprobs.visible_logits(self.outcome, self.batch)
+        logits = self.batch.logprobs_mode.endswith("logits")
+        return np.asarray((rows if logits else log_softmax(rows))[0])
+
+    def _reported_row(self, fault: Fault) -> Rows:
+        whole = _asking_whole_rows(self.batch)
+        token = np.array([int(self.law.argmax())])
+        assert self.outcome is not None
+        reported = fault.reported(self.outcome, whole, token)
+        assert reported is not None
+        return np.asarray(reported.values[0], dtype=np.float64)
+
+    @property
+    def bends(self) -> Callable[[Rows], Rows] | None:
+        """How the draws depart from the law of the row, if they do."""
+        return self.fault.law if self.fault else None
 
     @property
     def costly(self) -> bool:
         """Whether the law of a faulty draw would take seconds to compute."""
-        return self.bend is not None and int(np.count_nonzero(self.left)) > MOST_BENT
-
-    def explains(self, seen: str) -> Cause:
-        """This rule as the cause of what was seen."""
-        return Cause(f"{seen} if {self.about}", self.clauses)
+        left = 0 if self.outcome is None else int(np.count_nonzero(self.outcome.law))
+        return self.bends is not None and left > MOST_BENT
 
     @cached_property
     def law(self) -> Rows:
-        """The law of the drawn token."""
-        return self.bend(self.left) if self.bend else self.left
+        """The law of the drawn token; nothing where the row has none."""
+        if self.outcome is None:
+            return np.zeros(self.batch.vocab_size)
+        own = np.asarray(self.outcome.law[0])
+        if self.fault and self.fault.token_map:
+            own = np.bincount(self.fault.token_map(np.arange(own.size)), own, own.size)
+        greedy = self.batch.requests[0].params.greedy
+        return own if self.bends is None or greedy else self.bends(own)
+
+    def reported(self, token: int) -> Logprobs | None:
+        """The logprobs beside a sampled token."""
+        if self.outcome is None:
+            return None
+        report = self.fault.reported if self.fault else logprobs.gather
+        return report(self.outcome, self.batch, np.array([token]))
 
 
 def of_support(
     case: Case, r: int, kept: npt.NDArray[np.bool_], declared: Capabilities
 ) -> Cause | None:
-    """The first alternative that keeps exactly the tokens seen."""
-    for other in _alternatives(case, r, declared):
-        if np.array_equal(other.shown > -np.inf, kept):
-            return other.explains("the kept tokens are those that result")
-    return None
+    """The alternatives that keep exactly the tokens seen."""
+    others = _alternatives(case, r, declared)
+    same = [o for o in others if np.array_equal(o.shown > -np.inf, kept)]
+    return explained("the kept tokens are those that result", same)
 
 
 def of_values(case: Case, r: int, values: Rows, declared: Capabilities) -> Cause | None:
-    """The alternative whose values lie nearest, if clearly nearer than the contract's."""
+    """The alternatives whose values lie nearest, if clearly nearer than the contract's."""
     contract = _contract(case, r, declared)
-    errors = [(_error(other.shown, values), other) for other in _alternatives(case, r, declared)]
-    error, nearest = min(errors, key=lambda pair: pair[0])
-    if error * CLEARLY < _error(contract.shown, values):
-        return nearest.explains("the values are those that result")
-    return None
+    errors = [(error(o.shown, values), o) for o in _alternatives(case, r, declared)]
+    same = nearest(errors, error(contract.shown, values))
+    return explained("the values are those that result", same)
 
 
-def of_draws(
-    case: Case, r: int, ids: npt.NDArray[np.int64], declared: Capabilities
-) -> Cause | None:
-    """The alternative under which the draws are likeliest, if clearly likelier than under the contract."""
+def of_draws(case: Case, r: int, ids: Ids, declared: Capabilities) -> Cause | None:
+    """The alternatives under which the draws are likeliest, if clearly likelier than under the contract."""
     others = {o.about: o for o in _alternatives(case, r, declared) if not o.costly}
     law = _contract(case, r, declared).law
     if (law[ids] == 0).any():
         return _allowing(list(others.values()), ids)
-    ratios = LikelihoodRatio(law, {about: other.law for about, other in others.items()})
+    laws = {about: other.law for about, other in others.items() if other.law.any()}
+    if not laws:
+        return None
+    ratios = LikelihoodRatio(law, laws)
     ratios.observe(ids)
-    likeliest = ratios.strongest()
-    log10_e = ratios.evidence()[likeliest] / math.log(10)
-    if log10_e < math.log10(CLEARLY):
+    most = max(ratios.evidence().values())
+    if most < math.log(CLEARLY):
         return None
-    return others[likeliest].explains(f"the draws are 10^{log10_e:.0f} times likelier")
+    found = ratios.evidence().items()
+    likeliest = [others[about] for about, log_e in found if log_e >= most - math.log(AS_GOOD)]
+    return explained(f"the draws are 10^{most / math.log(10):.0f} times likelier", likeliest)
 
 
-def _allowing(others: list[Alternative], ids: npt.NDArray[np.int64]) -> Cause | None:
-    """Among the alternatives that allow every drawn token, the one that makes the draws likeliest."""
-    able = [other for other in others if (other.law[ids] > 0).all()]
-    if not able:
+def of_reported(
+    case: Case, r: int, token: int, answer: arrays.Answer, declared: Capabilities
+) -> Cause | None:
+    """The alternatives whose logprobs beside the sampled token lie nearest to those returned for a row."""
+    assert answer.logprobs is not None
+    assert answer.ranks is not None
+    values, rank = answer.logprobs[r].astype(np.float64), int(answer.ranks[r])
+
+    def distance(other: Alternative) -> float:
+        found = other.reported(token)
+        if found is None or int(found.ranks[0]) != rank:
+            return UNLIKE
+        return error(_widened(found.values[0], values.size), values)
+
+    errors = [(distance(o), o) for o in _alternatives(case, r, declared)]
+    same = nearest(errors, distance(_contract(case, r, declared)))
+    return explained("the logprobs are those that result", same)
+
+
+def explained(seen: str, rules: "Iterable[Alternative | Fault]") -> Cause | None:
+    """The first rule as the cause of what was seen, and the others beside it; None without a rule."""
+    chosen = list({rule.about: rule for rule in rules}.values())
+    if not chosen:
         return None
-    likeliest = max(able, key=lambda other: float(np.log(other.law[ids]).sum()))
-    return likeliest.explains("all drawn tokens are possible")
+    texts = tuple(f"{seen} if {rule.about}" for rule in chosen)
+    return Cause(texts[0], chosen[0].clauses, texts)
 
 
-def _error(shown: Rows, values: Rows) -> float:
+def merged(*causes: Cause | None) -> Cause | None:
+    """Several causes as one, the first leading."""
+    found = [cause for cause in causes if cause]
+    if not found:
+        return None
+    texts = tuple(dict.fromkeys(text for cause in found for text in cause.explanations))
+    return replace(found[0], explanations=texts)
+
+
+def agreed(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings, each led by the cause that explains most of them all, where that is one of its own."""
+    times = Counter(about(text) for finding in findings for text in finding.explanations)
+    blamed = _blamed()
+
+    def led(finding: Finding) -> Finding:
+        if not finding.explanations:
+            return finding
+        text = max(finding.explanations, key=lambda words: times[about(words)])
+        return replace(finding, likely_cause=text, blames=blamed[about(text)])
+
+    return [led(finding) for finding in findings]
+
+
+def about(text: str) -> str:
+    """What is wrong, from the words of a cause."""
+    return text.partition(" if ")[2]
+
+
+@cache
+def _blamed() -> dict[str, tuple[str, ...]]:
+    """The clauses that each known rule breaks, by what is wrong."""
+    faults = {fault.about: fault.clauses for fault in FAULTS.values()}
+    return faults | {_words(f, choice): _breaks(f) for f in FREEDOMS for choice in f.choices}
+
+
+def error(shown: Rows, values: Rows) -> float:
     """Largest difference over the values; infinite where one is masked and the other is not."""
     with np.errstate(invalid="ignore"):
         gaps = np.abs(shown - values)
@@ -112,40 +213,159 @@ def _error(shown: Rows, values: Rows) -> float:
     return float(np.where(same, 0.0, gaps).max(initial=0.0))
 
 
+def nearest(errors: list[tuple[float, Rule]], contract: float) -> list[Rule]:
+    """The rules that are as good as the best, if it is clearly nearer than the contract."""
+    best = min((size for size, _ in errors), default=UNLIKE)
+    if not best * CLEARLY < contract:
+        return []
+    return [rule for size, rule in errors if size <= best * AS_GOOD]
+
+
+def _allowing(others: list[Alternative], ids: Ids) -> Cause | None:
+    """Among the alternatives that allow every drawn token, those that make the draws likeliest."""
+    able = [other for other in others if (other.law[ids] > 0).all()]
+    sums = [float(np.log(other.law[ids]).sum()) for other in able]
+    least = max(sums, default=0.0) - math.log(AS_GOOD)
+    likeliest = [o for o, total in zip(able, sums, strict=True) if total >= least]
+    return explained("all drawn tokens are possible", likeliest)
+
+
+def _widened(values: npt.NDArray[Any], width: int) -> Rows:
+    """Values of one row alone, padded as beside rows that ask for more columns."""
+    row = np.full(max(width, len(values)), -np.inf)
+    row[: len(values)] = values
+    return row[:width]
+
+
+def _asking_whole_rows(batch: Batch) -> Batch:
+    request = batch.requests[0]
+    params = replace(request.params, logprobs=-1, logprob_token_ids=None)
+    return replace(batch, requests=[replace(request, params=params)])
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One row of a case and what the contract makes of it, step by step."""
+
+    case: Case
+    r: int
+    profile: Profile
+
+    @cached_property
+    def logits(self) -> Any:
+        """The case's logits [n, V] as a NumPy backend gets them."""
+        return arrays.logits_for(self.case, DECLARED)
+
+    @cached_property
+    def whole(self) -> Batch:
+        """The case's batch."""
+        return self.case.batch()
+
+    @cached_property
+    def batch(self) -> Batch:
+        """The row's request alone."""
+        return subset(self.whole, [self.r])
+
+    @cached_property
+    def outcome(self) -> pipeline.Outcome | None:
+        """What the contract makes of the row."""
+        return self.run(self.logits[[self.r]], self.batch, self.profile)
+
+    def run(
+        self, logits: Any, batch: Batch, profile: Profile, steps: pipeline.Steps | None = None
+    ) -> pipeline.Outcome | None:
+        """What the steps make of one row; None when it has no law."""
+        try:
+            return pipeline.run(logits, batch, profile=profile, steps=steps)
+        except pipeline.RowError:
+            return None
+
+    def left(self, steps: pipeline.Steps, profile: Profile) -> tuple[Rows, Rows]:
+        """The row after the penalties and after all of the steps, without laws."""
+        rows = self.logits[[self.r]].astype(np.float64)
+        context, penalised = pipeline.Context(self.batch, profile), rows
+        with np.errstate(all="ignore"):
+            for step in steps:
+                rows = step.run(rows, context)
+                penalised = rows if step.name == "thinking_budget" else penalised
+        return penalised, rows
+
+    @cached_property
+    def contract(self) -> tuple[Rows, Rows]:
+        """What the contract's own steps leave."""
+        return self.left(pipeline.steps_for(self.profile), self.profile)
+
+    def changed_by(self, steps: pipeline.Steps, profile: Profile) -> bool:
+        """Whether other steps or freedoms leave another row than the contract's."""
+        found = self.left(steps, profile)
+        return not all(map(np.array_equal, found, self.contract))
+
+
 def _contract(case: Case, r: int, declared: Capabilities) -> Alternative:
-    return _of(case.only([r]), "the contract holds", (), declared.profile)
+    row = _Row(case, r, declared.profile)
+    return Alternative("the contract holds", (), row.batch, row.outcome)
 
 
-def _alternatives(case: Case, r: int, declared: Capabilities) -> Iterator[Alternative]:
-    from aliquot.conformance.faults import FAULTS
+def _alternatives(case: Case, r: int, declared: Capabilities) -> list[Alternative]:
+    """What every known rule makes of a row, where that is not what the contract makes of it."""
+    row = _Row(case, r, declared.profile)
+    found = [_of_fault(row, fault) for fault in FAULTS.values()]
+    return [other for other in found if other] + list(_of_freedoms(row))
 
-    alone = case.only([r])
-    for fault in FAULTS.values():
-        if not (fault.steps or fault.law or fault.shown):
-            continue
-        yield replace(
-            _of(alone, fault.about, fault.clauses, declared.profile, fault.steps, fault.shown),
-            bend=fault.law,
-        )
+
+def _of_fault(row: _Row, fault: Fault) -> Alternative | None:
+    batch = subset(fault.changed_batch(row.whole), [row.r])
+    logits = fault.changed_logits(row.logits)[[row.r]]
+    freedoms: dict[str, Any] = dict(fault.profile(row.whole)) if fault.profile else {}
+    profile = replace(row.profile, **freedoms)
+    moved = bool(freedoms) or not _same_input(row, batch, logits)
+    stepped = fault.steps is not None and row.changed_by(fault.steps, profile)
+    drawn = fault.outcome or fault.law or fault.report_values or fault.token_map
+    if not (moved or stepped or drawn or fault.output):
+        return None
+    outcome = row.run(logits, batch, profile, fault.steps) if moved or stepped else row.outcome
+    if outcome is not None:
+        outcome = fault.changed_outcome(outcome, batch)
+        outcome = _with_output(row, fault, outcome)
+    return Alternative(fault.about, fault.clauses, batch, outcome, fault)
+
+
+def _same_input(row: _Row, batch: Batch, logits: Any) -> bool:
+    mask, own = batch.grammar_bitmask, row.batch.grammar_bitmask
+    same_mask = mask is own or (mask is not None and own is not None and np.array_equal(mask, own))
+    same_logits = np.array_equal(logits, row.logits[[row.r]], equal_nan=True)
+    return same_mask and same_logits and batch.requests == row.batch.requests
+
+
+def _with_output(row: _Row, fault: Fault, outcome: pipeline.Outcome) -> pipeline.Outcome:
+    """The outcome of a greedy row whose id the fault changes on its way out."""
+    if fault.output is None or not row.batch.requests[0].params.greedy:
+        return outcome
+    ids = np.full((len(row.whole), 1), int(outcome.greedy_ids[0]), dtype=np.int64)
+    output = fault.output(SamplerOutput(sampled_token_ids=ids), row.logits, row.whole)
+    token, law = int(output.sampled_token_ids[row.r, 0]), np.zeros_like(outcome.law)
+    law[0, token] = 1.0
+    return replace(outcome, law=law, greedy_ids=np.array([token]))
+
+
+def _of_freedoms(row: _Row) -> Iterator[Alternative]:
     for freedom in FREEDOMS:
-        breaks = tuple(c.id for c in clauses().values() if c.freedom == freedom.name)
         for choice in freedom.choices:
-            if choice != getattr(declared.profile, freedom.name) and freedom.name != "bad_row":
-                change: dict[str, Any] = {freedom.name: choice}
-                about = f"{freedom.about}: {choice.replace('_', ' ')}"
-                yield _of(alone, about, breaks, replace(declared.profile, **change))
+            if choice == getattr(row.profile, freedom.name) or freedom.name == "bad_row":
+                continue
+            change: dict[str, Any] = {freedom.name: choice}
+            profile = replace(row.profile, **change)
+            shows = freedom.name == "logprobs" and row.whole.logprobs_mode.startswith("raw")
+            if shows or row.changed_by(pipeline.steps_for(profile), profile):
+                outcome = row.run(row.logits[[row.r]], row.batch, profile)
+                words = _words(freedom, choice)
+                yield Alternative(words, _breaks(freedom), row.batch, outcome)
 
 
-def _of(
-    alone: Case,
-    about: str,
-    breaks: tuple[str, ...],
-    profile: Profile,
-    steps: pipeline.Steps | None = None,
-    shown: str | None = None,
-) -> Alternative:
-    outcome = pipeline.run(alone.logits, alone.batch(), profile=profile, steps=steps)
-    raw = alone.mode.startswith("raw")
-    rows = getattr(outcome, shown or "raw") if raw else outcome.filtered
-    values = rows if alone.mode.endswith("logits") else log_softmax(rows)
-    return Alternative(about, breaks, values[0], outcome.law[0])
+def _words(freedom: Freedom, choice: str) -> str:
+    return f"{freedom.about}: {choice.replace('_', ' ')}"
+
+
+@cache
+def _breaks(freedom: Freedom) -> tuple[str, ...]:
+    return tuple(c.id for c in clauses().values() if c.freedom == freedom.name)
