@@ -16,6 +16,7 @@ import pytest
 
 from aliquot.conformance.isolation import Watch
 from aliquot.conformance.tiers import ALPHA, BUDGET, TIERS, TIME_LIMIT
+from aliquot.statistical.ledger import Ledger
 
 if TYPE_CHECKING:
     from aliquot.conformance.judge import Judge
@@ -28,7 +29,7 @@ CHANCE = frozenset({"law", "independence", "exact mass"})
 
 WATCH_FOLDER = "aliquot_watch_folder"
 _CLAUSE = re.compile(r"[A-Z]+\d\d")
-_shares = pytest.StashKey[int]()
+_alphas = pytest.StashKey[dict[str, float]]()
 _seconds = pytest.StashKey[float]()
 _watch = pytest.StashKey[Watch]()
 
@@ -71,11 +72,11 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Count the statistical checks, then keep those that `--only` names.
+    """Share the false-alarm budget out, then keep the checks that `--only` names.
 
-    The count comes first, so that a check run alone has the same share as in the whole run.
+    The shares come first, so that a check run alone has the same as in the whole run.
     """
-    config.stash[_shares] = _statistical(items)
+    config.stash[_alphas] = Ledger(ALPHA).grant_evenly(map(check_id, _statistical(items)))
     only = config.getoption("--only")
     if only:
         chosen = [
@@ -83,11 +84,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         ]
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
         items[:] = chosen
-    config.stash[_seconds] = _seconds_each(config, _statistical(items))
+    config.stash[_seconds] = _seconds_each(config, len(_statistical(items)))
 
 
-def _statistical(items: list[pytest.Item]) -> int:
-    return sum(1 for item in items if item.get_closest_marker("statistical"))
+def _statistical(items: list[pytest.Item]) -> list[pytest.Item]:
+    return [item for item in items if item.get_closest_marker("statistical")]
 
 
 def _seconds_each(config: pytest.Config, checks: int) -> float:
@@ -131,7 +132,7 @@ def judge(request: pytest.FixtureRequest, aliquot_session: "Session") -> "Judge"
     from aliquot.conformance.judge import Judge
 
     item = request.node
-    statistical = item.get_closest_marker("statistical") is not None
+    alpha = item.config.stash[_alphas].get(check_id(item), 0.0)
     callspec = getattr(item, "callspec", None)
     return Judge(
         session=aliquot_session,
@@ -139,8 +140,8 @@ def judge(request: pytest.FixtureRequest, aliquot_session: "Session") -> "Judge"
         clause_ids=tuple(_CLAUSE.findall(item.originalname or item.name)),
         title=(item.function.__doc__ or "").strip().splitlines()[0].rstrip("."),
         case_name=callspec.id if callspec else "",
-        alpha=ALPHA / item.config.stash[_shares] if statistical else 0.0,
-        seconds=item.config.stash[_seconds] if statistical else 0.0,
+        alpha=alpha,
+        seconds=item.config.stash[_seconds] if alpha else 0.0,
     )
 
 

@@ -202,9 +202,14 @@ class RunResults:
 
     @property
     def spent(self) -> float:
-        """The bound on false alarms that this run made use of: the shares of the checks that ran, summed."""
+        """The bound on false alarms that this run made use of: the shares of the checks that ran, to six digits."""
+        return float(f"{math.fsum(check.alpha for check in self.drawing):.6g}")
+
+    @property
+    def drawing(self) -> tuple[CheckResult, ...]:
+        """The checks that ran and spend a share of the bound."""
         ran = (check for check in self.checks if check.verdict is not Verdict.UNSUPPORTED)
-        return math.fsum(check.alpha for check in ran)
+        return tuple(check for check in ran if check.alpha)
 
     @property
     def effects(self) -> tuple[Effect, ...]:

@@ -121,7 +121,7 @@ def bound(results: RunResults) -> str:
     """The run's false-alarm bound and what was spent of it, in one line."""
     return (
         f"false alarms: at most {scientific(results.spent)} "
-        f"of {scientific(results.alpha)}, over {plural(gating_tests(results), 'statistical test')}"
+        f"of {scientific(results.alpha)}, over {plural(len(results.drawing), 'statistical check')}"
     )
 
 

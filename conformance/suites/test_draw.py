@@ -79,6 +79,7 @@ def test_DRAW02_only_kept_tokens(judge: Judge, params: dict[str, Any]) -> None:
     judge.support(row("five", [3.0, 2.9, 2.0, 2.8, 1.0], **params), 2000)
 
 
+@pytest.mark.statistical
 def test_DRAW03_rows_do_not_share_noise(judge: Judge) -> None:
     """Equal flat rows in one batch draw different tokens."""
     case = row("flat", FLAT)
@@ -86,6 +87,7 @@ def test_DRAW03_rows_do_not_share_noise(judge: Judge) -> None:
     _few_repeats(judge, case, ids)
 
 
+@pytest.mark.statistical
 def test_DRAW04_steps_do_not_share_noise(judge: Judge) -> None:
     """A flat row draws different tokens at different steps."""
     case = row("flat", FLAT)
@@ -137,6 +139,7 @@ def test_SEED02_whatever_the_batch(judge: Judge, place: int) -> None:
     judge.equal(SEEDED, 0, "alone and in a batch the same id", alone, together)
 
 
+@pytest.mark.statistical
 def test_SEED03_steps_differ(judge: Judge) -> None:
     """A seeded request on a flat row draws different tokens as its output grows."""
     flat = row("flat", FLAT, seed=5)
@@ -153,6 +156,7 @@ def test_SEED04_equal_seeds_agree(judge: Judge) -> None:
     judge.equal(case, 0, "equal ids", ids[0], ids[2])
 
 
+@pytest.mark.statistical
 def test_SEED05_requests_without_a_seed(judge: Judge) -> None:
     """A request without a seed neither follows a seeded neighbour nor repeats because of one."""
     seeded = [row("seeded", FLAT, seed=s * 7919) for s in range(1, 12)]
@@ -164,6 +168,7 @@ def test_SEED05_requests_without_a_seed(judge: Judge) -> None:
     _few_repeats(judge, case, np.array([step[0] for step in ids]))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("bit", [0, 31, 32, 62, 63])
 def test_SEED06_SEED07_every_bit_of_the_seed(judge: Judge, bit: int) -> None:
     """Seeds that differ in one bit give different tokens on flat rows."""
