@@ -22,7 +22,7 @@ PARAMETERS = frozenset(
 )  # fmt: skip
 
 
-class Generation(transformers.GenerationMixin):
+class Generation(transformers.GenerationMixin):  # type: ignore[misc]
     """What `generate` needs of a model to build its processors."""
 
     config: Any = SimpleNamespace(is_encoder_decoder=False)

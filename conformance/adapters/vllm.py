@@ -97,6 +97,10 @@ class VllmBackend:
     def step(self, logits: Tensor, update: BatchUpdate | None) -> SamplerOutput:
         """Bring vLLM's batch to the rows that the update leads to, then sample."""
         self.held.become(batch_state.apply_update(self.held.rows, update))
+        if not self.held.rows:
+            # As the model runner: without a request it updates its batch and does not sample.
+            self.held.batch.refresh_metadata()
+            return SamplerOutput(sampled_token_ids=torch.empty(0, 1, dtype=torch.int32))
         return self._answer(logits, self.held, self.mode)
 
     def logprobs_of(self, logits: Tensor, token_ids: Tensor) -> Logprobs:

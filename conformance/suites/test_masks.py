@@ -65,8 +65,8 @@ def test_GRAM04_a_row_without_a_grammar_is_unchanged(judge: Judge) -> None:
 
 
 def test_GRAM05_bits_beyond_the_vocabulary(judge: Judge) -> None:
-    """Cleared bits at V and above change nothing."""
-    both(judge, masked(WIDE, 70, 71, 95))
+    """Cleared bits at V and above change nothing, neither in their row nor in the next one."""
+    both(judge, masked(stacked("two rows", WIDE, WIDE), 70, 71, 95))
 
 
 def test_GRAM06_bit_31(judge: Judge) -> None:

@@ -59,7 +59,9 @@ def test_THINK06_a_begun_end_marker_goes_on(judge: Judge) -> None:
 
 def test_THINK07_a_natural_end_gives_the_budget_back(judge: Judge) -> None:
     """The section after one that ended by itself has the whole budget."""
-    both(judge, thinking("second section, one used", (*START, 5, *END, 7, *START, 5)))
+    first = (*START, 5, *END, 7)
+    both(judge, thinking("second section, two of three used", (*first, *START, 5, 6), budget=3))
+    both(judge, thinking("second section, used up", (*first, *START, 5, 6, 7), budget=3))
 
 
 def test_THINK08_reopening_after_a_forced_end(judge: Judge) -> None:
