@@ -151,7 +151,7 @@ class Collector:
     def pytest_handlecrashitem(self, crashitem: str, report: Any) -> None:
         """Take the end of a worker's process as the result of the check that it was at."""
         end = isolation.ending(self.folder, report.node.gateway.id, self.order.time_limit)
-        self._add(_ended(crashitem, end, self.order.command))
+        self._add(check_of_ending(crashitem, end, self.order.command))
 
     def finish(self, reason: str) -> None:
         """Give every check that did not run the verdict ERROR with this reason."""
@@ -174,7 +174,7 @@ def _name(nodeid: str) -> str:
     return nodeid.partition("::")[2].removeprefix("test_")
 
 
-def _ended(nodeid: str, end: isolation.Ending, command: str) -> CheckResult:
+def check_of_ending(nodeid: str, end: isolation.Ending, command: str) -> CheckResult:
     """The result of a check whose process ended: a finding (ERR18), unless the check itself took too long."""
     name = _name(nodeid)
     if end.late and not end.call:

@@ -226,11 +226,11 @@ class RunResults:
 
     @property
     def verdict(self) -> Verdict:
-        """FAIL if a check failed, else ERROR if one could not run or none ran, else PASS."""
+        """FAIL if a check failed, else ERROR if one could not run or none passed or failed as known, else PASS."""
         counts = self.counts
         if counts[Verdict.FAIL]:
             return Verdict.FAIL
-        if counts[Verdict.ERROR] or not counts[Verdict.PASS]:
+        if counts[Verdict.ERROR] or not (counts[Verdict.PASS] or counts[Verdict.KNOWN]):
             return Verdict.ERROR
         return Verdict.PASS
 
