@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from aliquot.conformance.judging.noise import Noise
 from aliquot.conformance.judging.refusals import Refusals
+from aliquot.conformance.judging.tails import Tails
 
 
 @dataclass
-class Judge(Noise, Refusals):
+class Judge(Tails, Refusals):
     """Judges one check by every kind of evidence."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from aliquot.reports.results import CheckResult
 
 RESULT_KEY = "aliquot-result"
-CHANCE = frozenset({"law", "independence", "exact mass"})
+CHANCE = frozenset({"law", "independence", "tail", "exact mass"})
 """Evidence that a right sampler may fail by chance: a check that has it is marked `statistical`."""
 
 WATCH_FOLDER = "aliquot_watch_folder"
@@ -129,13 +129,17 @@ def aliquot_session(pytestconfig: pytest.Config) -> "Session":
 @pytest.fixture
 def judge(request: pytest.FixtureRequest, aliquot_session: "Session") -> "Judge":
     """The judge of this check."""
+    return judge_of(request.node, aliquot_session)
+
+
+def judge_of(item: pytest.Function, session: "Session") -> "Judge":
+    """The judge of a collected check, of the backend in the session."""
     from aliquot.conformance.judge import Judge
 
-    item = request.node
     alpha = item.config.stash[_alphas].get(check_id(item), 0.0)
     callspec = getattr(item, "callspec", None)
     return Judge(
-        session=aliquot_session,
+        session=session,
         check_id=check_id(item),
         clause_ids=tuple(_CLAUSE.findall(item.originalname or item.name)),
         title=(item.function.__doc__ or "").strip().splitlines()[0].rstrip("."),

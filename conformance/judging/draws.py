@@ -60,6 +60,7 @@ class Draws(Exact):
                     tokens=np.unique(outside)[:8].tolist(),
                     effect=f"{outside.size / len(ids):.3g} of the draws",
                     cause=causes.of_draws(case, r, ids[:, r], self.session.capabilities),
+                    kind="support", draws=int(np.argmin(may[ids[:, r]])) + 1,
                 )  # fmt: skip
         self.passed("support", f"{len(ids)} draws a row inside the allowed set")
         return ids
@@ -135,7 +136,7 @@ class Draws(Exact):
                 cases[0], 0,
                 f"{rule} token kept when the mass reaches p",
                 f"{seen} kept in all {len(cases)} rows whose mass equals p in float32",
-                cause=None if one_more else Cause(ONE_MORE, ("TOPP02",)),
+                cause=None if one_more else Cause(ONE_MORE, ("TOPP02",), (f"that results if {ONE_MORE}",)),
             )  # fmt: skip
         self.passed("exact mass", f"{sum(departs)} of {len(cases)} rows differ by rounding")
 

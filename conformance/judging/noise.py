@@ -25,12 +25,18 @@ class Noise(Draws):
         if self.session.capabilities.noise != "replayable":
             self.conclude(Verdict.UNSUPPORTED, "not declared: replayable noise")
         expected, rows = self.expect(case), len(case.requests)
+        random = [r for r in range(rows) if r not in expected.greedy_rows]
+        drawn, found = [], []
         for part in self._parts(case, self.session.tier.replay_draws):
             ids = self.answer(part).ids.reshape(-1, rows)
             kind, noise = self._noise(part)
             noise = noise.reshape(-1, rows, *noise.shape[1:])
-            for r in range(rows):
-                replay_test.judge_row(self, case, expected, r, ids[:, r], kind, noise[:, r])
+            drawn.append(ids)
+            found.append(
+                [replay_test.replayed(expected, r, ids[:, r], kind, noise[:, r]) for r in random]
+            )
+        for r, parts in zip(random, zip(*found, strict=True), strict=True):
+            replay_test.judge_found(self, case, r, np.concatenate(drawn)[:, r], kind, parts)
 
     def _noise(self, case: Case) -> tuple[str, npt.NDArray[np.float64]]:
         """The noise of the last call, its form checked."""

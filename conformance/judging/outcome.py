@@ -10,8 +10,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from aliquot.conformance.backend import Backend, Capabilities
+from aliquot.conformance.behaviour import evidence_of, suspected
 from aliquot.conformance.case import Case
-from aliquot.conformance.causes import Cause
+from aliquot.conformance.causes import Cause, merged
 from aliquot.conformance.tiers import Tier
 from aliquot.contract.accuracy import CLASSES, AccuracyClass
 from aliquot.contract.clauses import clauses
@@ -85,8 +86,12 @@ class Outcome:
         tokens: Iterable[int] = (),
         effect: str | None = None,
         cause: Cause | None = None,
+        kind: str = "",
+        draws: int = 0,
     ) -> NoReturn:
-        """End the check as FAIL with a finding."""
+        """End the check as FAIL with a finding, by evidence of `kind` after `draws` draws (0: not counted)."""
+        asked = suspected(self.session.backend, self.clause_ids, case, row)
+        cause = merged(cause, asked)
         self.finding = Finding(
             witness=case.witness(row, tokens),
             wanted=wanted,
@@ -94,6 +99,9 @@ class Outcome:
             effect=effect,
             likely_cause=cause.text if cause else None,
             blames=cause.clauses if cause else (),
+            explanations=cause.explanations if cause else (),
+            evidence=kind or evidence_of(self.clause_ids),
+            draws=draws,
             reproduce=self.reproduce(),
         )
         self.conclude(Verdict.FAIL, f"wanted {wanted}, got {got}")
