@@ -193,6 +193,12 @@ def agreed(findings: Sequence[Finding]) -> list[Finding]:
     return [led(finding) for finding in findings]
 
 
+def likeliest(findings: Iterable[Finding]) -> str:
+    """What is wrong, by the rule that explains most of the findings; empty without one."""
+    times = Counter(about(text) for finding in findings for text in finding.explanations)
+    return max(times, key=lambda words: times[words]) if times else ""
+
+
 def about(text: str) -> str:
     """What is wrong, from the words of a cause."""
     return text.partition(" if ")[2]

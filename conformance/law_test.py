@@ -22,6 +22,7 @@ Ids = npt.NDArray[np.int64]
 Law = npt.NDArray[np.float64]
 PLOTTED = 12
 CELLS = 16
+FIRST_LOOK, LOOKS = 64, 4
 
 
 def judge_row(
@@ -42,7 +43,7 @@ def judge_row(
     if not ids.size:
         judge.fail(case, r, "draws among the tokens surely kept", f"all {dropped:.0%} outside them")
     process = KnownLaw(law)
-    log_e = process.observe(ids)
+    log_e = _watched(process, ids, alpha)
     judge.statistics.append(_gate(process, law, log_e, alpha))
     judge.statistics += _beside(ids, oracle, law, alpha)
     judge.frequencies = judge.frequencies or _frequencies(case, r, law, ids)
@@ -56,8 +57,19 @@ def judge_row(
             tokens=_largest(law)[:4].tolist(),
             effect=f"total variation about {_distance(ids, law):.3f} in {len(ids)} draws",
             cause=causes.of_draws(case, r, ids, judge.session.capabilities),
+            kind="law", draws=process.draws,
         )  # fmt: skip
     judge.passed("law", f"{len(ids)} draws follow the law")
+
+
+def _watched(process: KnownLaw, ids: Ids, alpha: float) -> float:
+    """The log e-value at the first of ever larger numbers of draws at which it decides, or after all."""
+    log_e, seen = 0.0, 0
+    while seen < len(ids) and log_e < -math.log(alpha):
+        more = max(FIRST_LOOK, seen // LOOKS)
+        log_e = process.observe(ids[seen : seen + more])
+        seen += more
+    return log_e
 
 
 def _gate(process: KnownLaw, law: Law, log_e: float, alpha: float) -> Statistic:

@@ -84,14 +84,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         ]
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
         items[:] = chosen
-    config.stash[_seconds] = _seconds_each(config, len(_statistical(items)))
+    config.stash[_seconds] = seconds_each(config, len(_statistical(items)))
 
 
 def _statistical(items: list[pytest.Item]) -> list[pytest.Item]:
     return [item for item in items if item.get_closest_marker("statistical")]
 
 
-def _seconds_each(config: pytest.Config, checks: int) -> float:
+def seconds_each(config: pytest.Config, checks: int) -> float:
     """Seconds of further draws for each of the statistical checks: the budget of all workers, in equal parts."""
     if not TIERS[config.getoption("--tier")].open_ended or not checks:
         return 0.0

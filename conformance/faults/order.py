@@ -33,7 +33,7 @@ def _mass_of_all(row: Rows, r: int, context: Context) -> Rows:
     """Top-k, then a nucleus that takes the mass before top-k for 1 and sums from the small end."""
     k, p = context.params[r].top_k, context.params[r].top_p
     order, probs = by_size(row)
-    kept = k if 0 < k < row.size else row.size
+    kept = np.count_nonzero(row >= row[order[k - 1]]) if 0 < k < row.size else row.size
     from_below = np.cumsum(probs[:kept][::-1])[::-1]
     stays = from_below > 1 - p if p < 1 else np.ones(kept, dtype=bool)
     row[order[kept:]] = -np.inf

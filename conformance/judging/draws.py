@@ -73,17 +73,18 @@ class Draws(Exact):
 
     def law(self, case: Case) -> None:
         """The draws of every random row follow the oracle's law."""
-        self._in_rounds(case, partial(self.support, case), partial(self._laws, case))
+        draw = partial(self.support, case)
+        self._in_rounds(self._law_draws(case), draw, partial(self._laws, case))
 
     def _in_rounds(
-        self, case: Case, draw: Callable[[int], Ids], test: Callable[[Ids], None]
+        self, draws: int, draw: Callable[[int], Ids], test: Callable[[Ids], None]
     ) -> None:
-        """Draw as often as the tier says and test; with time left, draw more and test all draws so far.
+        """Draw that often and test; with time left (tier deep), draw more and test all draws so far.
 
         The e-process goes on over the rounds, so that one alpha covers them together.
         """
         ends = time.monotonic() + self.seconds
-        ids = draw(self._law_draws(case))
+        ids = draw(draws)
         statistics, notes = len(self.statistics), len(self.notes)
         test(ids)
         while time.monotonic() < ends and ids.size < MOST_DRAWN:
@@ -115,7 +116,7 @@ class Draws(Exact):
         self.supports(case)
         good = [r for r in range(len(case.requests)) if r != bad]
         self._in_rounds(
-            case,
+            self._law_draws(case),
             partial(self.drawn, case, bad=bad),
             lambda ids: self._laws(case.only(good), ids[:, good]),
         )

@@ -1,0 +1,116 @@
+"""What the suites make of the known samplers: which evidence kills a fault, how soon, and what is blamed."""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from multiprocessing import get_context
+
+from aliquot.conformance.causes import likeliest
+from aliquot.conformance.faults import EQUIVALENTS, FAULTS, Fault
+from aliquot.conformance.run import run
+from aliquot.reports.results import CheckResult, RunResults, Verdict
+
+KNOWN = FAULTS | EQUIVALENTS
+Listener = Callable[[int, int, "Outcome"], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """The suites' verdict on one known sampler.
+
+    `killed_by` maps each kind of evidence that failed to the fewest draws with which it did, 0 where none were
+    counted. `first` are the clauses of the failure shown first, `cause` the rule that explains most failures.
+    """
+
+    name: str
+    group: str
+    about: str
+    report: str
+    breaks: tuple[str, ...]
+    checks: int
+    failed: int
+    errors: int
+    killed_by: dict[str, int]
+    first: tuple[str, ...]
+    cause: str
+    seconds: float
+
+    @property
+    def equivalent(self) -> bool:
+        """Whether the sampler is right."""
+        return self.name in EQUIVALENTS
+
+    @property
+    def as_wanted(self) -> bool:
+        """A fault that failed a check, or an equivalent sampler that failed none and could be tested."""
+        return not (self.failed or self.errors) if self.equivalent else self.failed > 0
+
+    @property
+    def own_clause(self) -> bool:
+        """Whether the failure shown first is of a clause that the fault breaks."""
+        return not set(self.first).isdisjoint(self.breaks)
+
+    @property
+    def right_cause(self) -> bool:
+        """Whether the likely cause is the fault itself."""
+        return self.cause == self.about
+
+    @property
+    def draws(self) -> int:
+        """The fewest draws after which some evidence decided."""
+        return min(self.killed_by.values(), default=0)
+
+
+def outcomes(
+    names: Sequence[str], *, tier: str, seed: int, workers: int, only: str | None = None
+) -> Iterator[Outcome]:
+    """Run the suites on each known sampler, in `workers` processes (0: in this one), as they are done.
+
+    `only` names the checks as in `aliquot run`.
+    """
+    if not workers:
+        yield from (outcome(name, tier, seed, only) for name in names)
+        return
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        waiting = [pool.submit(outcome, name, tier, seed, only) for name in names]
+        for done in as_completed(waiting):
+            yield done.result()
+
+
+def outcome(name: str, tier: str, seed: int, only: str | None = None) -> Outcome:
+    """Run the suites on one known sampler, in this process."""
+    start = time.perf_counter()
+    results = run(f"fault:{name}", tier=tier, seed=seed, workers=0, only=only)
+    return described(KNOWN[name], results, time.perf_counter() - start)
+
+
+def described(known: Fault, results: RunResults, seconds: float) -> Outcome:
+    """The outcome in a run's results."""
+    failures = results.failures
+    return Outcome(
+        name=known.name,
+        group=known.group,
+        about=known.about,
+        report=known.report,
+        breaks=known.clauses,
+        checks=len(results.checks),
+        failed=len(failures),
+        errors=results.counts[Verdict.ERROR],
+        killed_by=_kinds(failures),
+        first=failures[0].clauses if failures else (),
+        cause=likeliest([check.finding for check in failures if check.finding]),
+        seconds=round(seconds, 1),
+    )
+
+
+def _kinds(failures: Sequence[CheckResult]) -> dict[str, int]:
+    """The kinds of evidence that failed and the fewest draws each took, the quickest first."""
+    kinds: dict[str, int] = {}
+    for check in failures:
+        if check.finding:
+            kind, draws = check.finding.evidence, check.finding.draws
+            kinds[kind] = min(draws, kinds.get(kind, draws))
+    return dict(sorted(kinds.items(), key=lambda item: (item[1], item[0])))
