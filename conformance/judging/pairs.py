@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -33,9 +34,16 @@ class Pairs(Noise):
     def independent(self, case: Case, *, grow: bool = False) -> None:
         """Rows of one law draw independently of each other and of themselves at other steps.
 
-        One e-process averages, over all ways to pair, the pair tables and how often the two ids are equal.
+        One e-process averages, over all ways to pair, the pair tables and how often the two ids are equal. Rows that
+        grow are drawn in one go: their seeds would draw the same again.
         """
-        ids = self.stepped(case, self.session.tier.support_draws, grow=grow)
+        draws, test = self.session.tier.support_draws, partial(self._paired_all_ways, case)
+        if grow:
+            test(self.stepped(case, draws, grow=True))
+        else:
+            self._in_rounds(draws, partial(self.stepped, case), test)
+
+    def _paired_all_ways(self, case: Case, ids: Ids) -> None:
         law = self.expect(case).laws[0]
         tables = Independence(law, ids.shape[1])
         tables.observe(ids)

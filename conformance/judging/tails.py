@@ -1,10 +1,12 @@
 """Evidence far from the best token: how fine the noise is, by hits in the tail and by injected noise."""
 
 import math
+from functools import partial
 
 import numpy as np
 
-from aliquot.conformance.case import row
+from aliquot.conformance.case import Case, row
+from aliquot.conformance.judging.draws import Ids
 from aliquot.conformance.judging.pairs import Pairs
 from aliquot.reports.results import Statistic, Verdict
 from aliquot.statistical.power import tail_effect
@@ -39,7 +41,11 @@ class Tails(Pairs):
         rates = {gap: hit_probability(EXACT, gap) for gap in (*NEARER, *GAPS)}
         gap = max((g for g in rates if rates[g] * draws >= LEAST_HITS), default=NEARER[0])
         case = row(f"{TAIL_TOKENS} tokens {gap:g} nats below the best", tail_logits(gap))
-        hits = int(np.count_nonzero(self.support(case, draws)))
+        self._in_rounds(draws, partial(self.support, case), partial(self._hits, case, gap))
+
+    def _hits(self, case: Case, gap: float, ids: Ids) -> None:
+        """The draws `ids` of a row whose tail lies `gap` nats below its best token hit the tail at their rate."""
+        rate, draws, hits = hit_probability(EXACT, gap), len(ids), int(np.count_nonzero(ids))
         test = TailTest()
         log_e = test.observe(gap, hits, draws)
         self.statistics.append(
@@ -48,7 +54,7 @@ class Tails(Pairs):
                 draws=draws,
                 alpha=self.alpha,
                 log10_e=round(min(log_e / math.log(10), 1e6), 4),
-                mde_tv=float(f"{tail_effect(gap, draws, self.alpha) * rates[gap]:.4g}"),
+                mde_tv=float(f"{tail_effect(gap, draws, self.alpha) * rate:.4g}"),
                 cells=2,
             )
         )
@@ -57,12 +63,10 @@ class Tails(Pairs):
             like = "" if source in (EXACT, OTHER, UNDECIDED) else f", as with noise of a {source}"
             self.fail(
                 case, 0,
-                f"about {rates[gap] * draws:.0f} of {draws} draws in the tail", f"{hits}{like}",
-                tokens=[0, 1], effect=f"{1 - hits / (rates[gap] * draws):.0%} of the tail lost",
+                f"about {rate * draws:.0f} of {draws} draws in the tail", f"{hits}{like}",
+                tokens=[0, 1], effect=f"{1 - hits / (rate * draws):.0%} of the tail lost",
             )  # fmt: skip
-        self.passed(
-            "tail", f"{hits} of {draws} draws in the tail, {rates[gap] * draws:.0f} expected"
-        )
+        self.passed("tail", f"{hits} of {draws} draws in the tail, {rate * draws:.0f} expected")
 
     def fine_noise(self) -> None:
         """Noise in float64 decides as float64: a token 25 nats below the best is drawn when its noise says so."""

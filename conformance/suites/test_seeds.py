@@ -33,7 +33,6 @@ def test_SEED02_whatever_the_batch(judge: Judge, place: int) -> None:
     judge.equal(SEEDED, 0, "alone and in a batch the same id", alone, together)
 
 
-@pytest.mark.statistical
 def test_SEED04_equal_seeds_agree(judge: Judge) -> None:
     """Two requests with equal seeds, parameters and logits in one batch draw equal tokens."""
     case = stacked("twice", SEEDED, row("between", normal(1000, 23)), SEEDED)
@@ -42,7 +41,6 @@ def test_SEED04_equal_seeds_agree(judge: Judge) -> None:
     judge.equal(case, 0, "equal ids", ids[0], ids[2])
 
 
-@pytest.mark.statistical
 def far_apart(judge: Judge, number: int) -> list[int]:
     """Seeds as a harness must choose them: engines use neighbours of a seed for the samples of one request."""
     return [int(seed) for seed in judge.rng.integers(2**62, size=number)]
