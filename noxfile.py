@@ -9,7 +9,6 @@ PROJECT = nox.project.load_toml("pyproject.toml")
 GROUPS = PROJECT["dependency-groups"]
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 CONSTRAINTS = ("-c", str(ROOT / "constraints.txt"))
-REAL_BACKENDS = ROOT / "benchmarks" / "real_backends"
 
 nox.needs_version = ">=2025.2.9"
 nox.options.default_venv_backend = "virtualenv"
@@ -130,24 +129,20 @@ def faults(session: nox.Session) -> None:
 @nox.session
 @nox.parametrize("release", ["0.32.0", "0.25.1"])
 def vllm(session: nox.Session, release: str) -> None:
-    """vLLM's sampler beside the oracle, tier pr, and the witnesses of what is known to fail."""
-    real_backend(session, "vllm", release)
+    """vLLM's sampler, tier pr, with the witnesses of what it is known to do otherwise."""
+    real_backend(session, f"vllm-{release}")
 
 
 @nox.session
 def transformers(session: nox.Session) -> None:
-    """transformers' processors beside the oracle, tier pr, and the witnesses of what is known to fail."""
-    real_backend(session, "transformers", "5.19.0")
+    """transformers' processors, tier pr, with the witnesses of what they are known to do otherwise."""
+    real_backend(session, "transformers-5.19.0")
 
 
-def real_backend(session: nox.Session, backend: str, release: str) -> None:
-    """Install one release by its list, run its witnesses and then the suite with its known failures."""
-    name = f"{backend}-{release}"
+def real_backend(session: nox.Session, name: str) -> None:
+    """Install a backend by its list of exact versions and judge it; the results go to out/."""
+    folder = ROOT / "benchmarks" / "real_backends"
     install(session, "-e", ".")
-    session.install("--no-deps", "-r", str(REAL_BACKENDS / f"{name}.txt"))
-    known = REAL_BACKENDS / f"known-{name}.toml"
-    session.run("python", str(REAL_BACKENDS / "witnesses.py"), str(known), env=ONE_THREAD)
-    session.run(
-        "aliquot", "run", "--backend", backend, "--tier", "pr", "--known", str(known),
-        "--report", str(ROOT / "out" / name), *session.posargs, env=ONE_THREAD,
-    )  # fmt: skip
+    session.install("--no-deps", "-r", str(folder / f"{name}.txt"))
+    environment = {**ONE_THREAD, "VLLM_LOGGING_LEVEL": "ERROR"}
+    session.run("python", str(folder / "judge.py"), name, *session.posargs, env=environment)

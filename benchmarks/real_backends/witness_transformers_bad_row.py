@@ -8,6 +8,6 @@ try:
 except RuntimeError as error:
     got = f"RuntimeError: {error}"
 print(
-    f"wanted: a token of row 0, and for row 1 an error that names it, a mark or a token; got: {got}"
+    f"wanted: a token of row 0, and for row 1 an error that names it, a mark or a token\ngot: {got}"
 )
 raise SystemExit("RuntimeError" not in got)

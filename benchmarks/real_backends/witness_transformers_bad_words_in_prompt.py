@@ -6,5 +6,5 @@ from transformers import NoBadWordsLogitsProcessor
 prompt = torch.tensor([[1, 2]])
 scores = NoBadWordsLogitsProcessor([[1, 2, 0]])(prompt, torch.zeros(1, 4))
 got = scores.isneginf().nonzero()[:, 1].tolist()
-print(f"wanted: nothing masked, no output yet; got masked: {got}")
+print(f"wanted: nothing masked, no output yet\ngot: {got} masked")
 raise SystemExit(got == [])

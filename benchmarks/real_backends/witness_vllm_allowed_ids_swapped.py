@@ -15,5 +15,5 @@ batch.refresh_metadata()
 got = [
     (~row).nonzero().flatten().tolist() for row in batch.sampling_metadata.allowed_token_ids_mask
 ]
-print(f"wanted: allowed ids [[4], [0]] after the swap; got: {got}")
+print(f"wanted: allowed ids [[4], [0]] after the swap\ngot: {got}")
 raise SystemExit(got == [[4], [0]])

@@ -17,5 +17,5 @@ try:
 except AssertionError:
     flags = batch.sampling_metadata.all_greedy, batch.sampling_metadata.all_random
     got = f"AssertionError, all_greedy and all_random are {flags}"
-print(f"wanted: sampled ids of shape [0, 1]; got: {got}")
+print(f"wanted: sampled ids of shape [0, 1]\ngot: {got}")
 raise SystemExit("AssertionError" not in got)

@@ -9,6 +9,6 @@ bitmask[0, 2] = -1 & ~(1 << 6)
 xgrammar.apply_token_bitmask_inplace(logits, bitmask)
 got = logits.isneginf().nonzero().tolist()
 print(
-    f"wanted: nothing masked, bit 70 of row 0 is cleared and V = 70; got masked (row, token): {got}"
+    f"wanted: nothing masked, bit 70 of row 0 is cleared and V = 70\ngot: {got} masked as (row, token)"
 )
 raise SystemExit(got == [])

@@ -13,5 +13,5 @@ alone = [
 beside = [
     int(draw(flat.clone(), {0: torch.Generator().manual_seed(s)}, None, None)[0][0]) for s in seeds
 ]
-print(f"wanted: {alone}, as alone, for seeds 0 to 7; got beside a row without a seed: {beside}")
+print(f"wanted: {alone}, as alone, for seeds 0 to 7\ngot: {beside} beside a row without a seed")
 raise SystemExit(alone == beside)

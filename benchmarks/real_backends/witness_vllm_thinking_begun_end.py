@@ -16,5 +16,5 @@ for token in (10, 11, 5, 12):
 holder.update_state([output], [[]])
 logits = holder.apply_to_logits(torch.zeros(1, 16), False, [[]])
 got = (logits[0] == 1e9).nonzero().flatten().tolist()
-print(f"wanted: [13] forced after 10 11 5 12, end marker 12 13, budget 2; got: {got} forced")
+print(f"wanted: [13] forced after 10 11 5 12, end marker 12 13, budget 2\ngot: {got} forced")
 raise SystemExit(got == [13])

@@ -16,5 +16,5 @@ for token in (10, 11, 5, 6, 12, 13, 7, 10, 11):
 holder.update_state([output], [[]])
 logits = holder.apply_to_logits(torch.zeros(1, 16), False, [[]])
 got = (logits[0] == 1e9).nonzero().flatten().tolist()
-print(f"wanted: [12] forced after 10 11 5 6 12 13 7 10 11, the end 12 13 forced; got: {got} forced")
+print(f"wanted: [12] forced after 10 11 5 6 12 13 7 10 11, the end 12 13 forced\ngot: {got} forced")
 raise SystemExit(got == [12])
