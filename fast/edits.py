@@ -4,21 +4,28 @@ Each edit has `update_state(update)`, `apply(logits)` (in place, touching only t
 `is_argmax_invariant()`. Edits with no row do no work.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from aliquot.contract.batch import Added, BatchUpdate
 from aliquot.contract.params import BIAS_LIMIT
 from aliquot.fast.live import RowMap
+from aliquot.fast.upload import upload
 
 MASKED = float("-inf")
 
 
 class Edit(Protocol):
-    """A stateful change of the logits; its length is the number of rows it may touch."""
+    """A stateful change of the logits; its length is the number of rows it may touch.
+
+    `follows_output` says whether it reads the requests' outputs on the host at each step.
+    """
+
+    follows_output: bool
 
     def __len__(self) -> int: ...
 
@@ -35,9 +42,16 @@ class Edit(Protocol):
 class Cells:
     """Positions (row, token) of the logits as two int64 index tensors on the device."""
 
-    def __init__(self, cells: Sequence[tuple[int, int]], device: torch.device) -> None:
-        flat = torch.tensor(cells, dtype=torch.int64).view(-1, 2).to(device, non_blocking=True)
-        self.index = (flat[:, 0].contiguous(), flat[:, 1].contiguous())
+    def __init__(
+        self, tokens_of: Iterable[tuple[int, Sequence[int]]], device: torch.device
+    ) -> None:
+        rows, parts = [], [np.empty(0, dtype=np.int64)]
+        for row, tokens in tokens_of:
+            rows += [row] * len(tokens)
+            parts.append(np.asarray(tokens, dtype=np.int64))
+        flat = np.stack([np.asarray(rows, dtype=np.int64), np.concatenate(parts)])
+        row, token = upload(flat, device)
+        self.index = (row, token)
 
     def __len__(self) -> int:
         return len(self.index[0])
@@ -50,6 +64,8 @@ class Cells:
 
 class AllowedIds:
     """Masks every token outside a request's `allowed_token_ids` (ALLOW01-ALLOW04)."""
+
+    follows_output = False
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -64,9 +80,9 @@ class AllowedIds:
         """Rebuild the index when a row with a list came, went or moved."""
         if update is None or not self._rows.update(update):
             return
-        rows = [row for row, _ in self._rows]
-        self._masked_rows = torch.tensor(rows, dtype=torch.int64).to(self._device)
-        self._kept = Cells([(row, token) for row, ids in self._rows for token in ids], self._device)
+        rows = np.asarray([row for row, _ in self._rows], dtype=np.int64)
+        self._masked_rows = upload(rows, self._device)
+        self._kept = Cells(self._rows, self._device)
 
     def apply(self, logits: Tensor) -> Tensor:
         """Set the other tokens of the rows concerned to -inf."""
@@ -96,6 +112,8 @@ class _BadWords:
 class BadWords:
     """Masks the last token of a word whose other tokens end the output (BADW01-BADW05)."""
 
+    follows_output = True
+
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._rows: RowMap[_BadWords] = RowMap(self._make)
@@ -112,16 +130,16 @@ class BadWords:
     def update_state(self, update: BatchUpdate | None) -> None:
         """Rebuild the index of the one-token words when a row with words changed."""
         if update is not None and self._rows.update(update):
-            cells = [(row, token) for row, words in self._rows for token in words.always]
-            self._always = Cells(cells, self._device)
+            always = ((row, words.always) for row, words in self._rows)
+            self._always = Cells(always, self._device)
 
     def apply(self, logits: Tensor) -> Tensor:
         """Set one-token words and completed words to -inf."""
         if len(self._rows):
             self._always.fill(logits, MASKED)
-            cells = [(row, token) for row, words in self._rows for token in words.completed()]
-            if cells:
-                Cells(cells, self._device).fill(logits, MASKED)
+            completed = [(row, words.completed()) for row, words in self._rows if words.longer]
+            if any(tokens for _, tokens in completed):
+                Cells(completed, self._device).fill(logits, MASKED)
         return logits
 
     def is_argmax_invariant(self) -> bool:
@@ -131,6 +149,8 @@ class BadWords:
 
 class MinTokens:
     """Masks the stop ids of requests below their minimum length (MINTOK01-MINTOK04)."""
+
+    follows_output = True
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -159,9 +179,9 @@ class MinTokens:
             return logits
         active = [row for row, (least, _, output) in self._rows if len(output) < least]
         if active != self._active:
-            stops = {row: stops for row, (_, stops, _) in self._rows}
-            cells = [(row, token) for row in active for token in stops[row]]
-            self._active, self._cells = active, Cells(cells, self._device)
+            below = set(active)
+            stops = ((row, stops) for row, (_, stops, _) in self._rows if row in below)
+            self._active, self._cells = active, Cells(stops, self._device)
         if active:
             self._cells.fill(logits, MASKED)
         return logits
@@ -173,6 +193,8 @@ class MinTokens:
 
 class LogitBias:
     """Adds each request's sparse bias, clipped to [-100, 100] (BIAS01-BIAS04)."""
+
+    follows_output = False
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -195,11 +217,9 @@ class LogitBias:
         """Rebuild the index when a row with a bias changed."""
         if update is None or not self._rows.update(update):
             return
-        self._cells = Cells(
-            [(row, token) for row, bias in self._rows for token in bias], self._device
-        )
+        self._cells = Cells(((row, list(bias)) for row, bias in self._rows), self._device)
         flat = [value for _, bias in self._rows for value in bias.values()]
-        self._bias = torch.tensor(flat, dtype=torch.float32).to(self._device)
+        self._bias = upload(np.asarray(flat, dtype=np.float32), self._device)
 
     def apply(self, logits: Tensor) -> Tensor:
         """Add the bias to its tokens."""

@@ -5,13 +5,15 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from aliquot.fast.upload import upload
+
 
 def apply_bitmask(logits: Tensor, bitmask: "npt.NDArray[np.int32] | Tensor") -> None:
     """Set forbidden tokens of float32 logits `[n, V]` to -inf in place.
 
     Bit t % 32 of word t // 32 set = allowed. On the CPU the rows without a grammar are found and left alone.
     """
-    words = torch.as_tensor(bitmask).to(logits.device, non_blocking=True)
+    words = upload(bitmask, logits.device)
     if words.device.type == "cpu":
         concerned = (words != -1).any(1).nonzero().squeeze(1)
         for row in concerned.tolist():

@@ -1,13 +1,16 @@
 """Step 8: logprobs, their ids and ranks (LOGP01-LOGP13, RANK01-RANK03)."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from aliquot.contract.output import Logprobs
 from aliquot.fast.blocks import Logits, block_sum
 from aliquot.fast.compiled import fused_count_at_least
+from aliquot.fast.upload import upload
 
 
 class Values:
@@ -46,11 +49,41 @@ class Values:
         return block_sum(mask).long().sum(1)
 
 
+def columns(count: int | None, width: int) -> int:
+    """How many of the largest are returned where `count` are asked for: -1 is all of `width`, None is none."""
+    return 0 if count is None else width if count == -1 else min(count, width)
+
+
+@dataclass(frozen=True, eq=False)
+class Explicit:
+    """Ids asked for by name, on the device.
+
+    `ids` int64 `[n, c]` are real where `listed`; `others` int64 `[m]` are the rows without a list.
+    """
+
+    ids: Tensor
+    listed: Tensor
+    others: Tensor
+
+    @classmethod
+    def of(
+        cls, lists: Sequence[Sequence[int] | None], least: int, device: torch.device
+    ) -> "Explicit | None":
+        """The lists with room for `least` columns; None where no row has a list."""
+        lengths = [len(ids) for ids in lists if ids is not None]
+        if not lengths:
+            return None
+        ids = np.zeros((len(lists), max(least, *lengths)), dtype=np.int64)
+        listed = np.zeros(ids.shape, dtype=bool)
+        for row, given in enumerate(lists):
+            if given is not None:
+                ids[row, : len(given)], listed[row, : len(given)] = given, True
+        others = np.asarray([row for row, given in enumerate(lists) if given is None], np.int64)
+        return cls(upload(ids, device), upload(listed, device), upload(others, device))
+
+
 def gather(
-    values: Values,
-    tokens: Tensor,
-    count: int | None,
-    explicit: Sequence[Sequence[int] | None] | None = None,
+    values: Values, tokens: Tensor, count: int | None, explicit: Explicit | None = None
 ) -> Logprobs:
     """Logprobs of the given tokens `[n]`, of the `count` largest, and of `explicit` ids.
 
@@ -59,14 +92,12 @@ def gather(
     """
     own = tokens.clamp(min=0).unsqueeze(1)
     ranks = values.ranks(own)
-    width = values.source.logits.shape[1]
+    logits = values.source.logits
     if explicit is None and count == -1:
-        ids = torch.arange(width, device=own.device).expand(len(own), -1)
-        return Logprobs(
-            token_ids=ids.clone(), values=values.shifted(values.source.logits), ranks=ranks
-        )
-    most = 0 if count is None else width if count == -1 else min(count, width)
+        ids = torch.arange(logits.shape[1], device=own.device).repeat(len(own), 1)
+        return Logprobs(token_ids=ids, values=values.shifted(logits), ranks=ranks)
     parts = [(own, values.at(own))]
+    most = columns(count, logits.shape[1])
     if explicit is not None:
         parts.append(_explicit(values, explicit, most))
     elif most:
@@ -78,18 +109,11 @@ def gather(
     )
 
 
-def _explicit(
-    values: Values, explicit: Sequence[Sequence[int] | None], most: int
-) -> tuple[Tensor, Tensor]:
-    longest = max(len(ids) for ids in explicit if ids is not None)
-    columns = max(longest, most)
-    lists = [list(ids or ()) for ids in explicit]
-    padded = torch.tensor([row + [0] * (columns - len(row)) for row in lists], dtype=torch.int64)
-    used = torch.tensor([[i < len(row) for i in range(columns)] for row in lists])
-    ids, used = padded.view(-1, columns).to(values.source.logits.device), used.view(-1, columns)
-    at = torch.where(used.to(ids.device), values.at(ids), float("-inf"))
-    others = torch.tensor([i for i, row in enumerate(explicit) if row is None], device=ids.device)
+def _explicit(values: Values, explicit: Explicit, most: int) -> tuple[Tensor, Tensor]:
+    ids, others = explicit.ids, explicit.others
+    at = torch.where(explicit.listed, values.at(ids), float("-inf"))
     if most and len(others):
         top_ids, top_values = values.largest(most)
+        ids = ids.clone()
         ids[others, :most], at[others, :most] = top_ids[others], top_values[others]
     return ids, at

@@ -1,5 +1,6 @@
 """Repetition, frequency and presence penalties on the tokens of the histories only (PEN01-PEN14)."""
 
+from array import array
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,17 +11,25 @@ from torch import Tensor
 from aliquot.contract.batch import Added, BatchUpdate
 from aliquot.contract.params import SamplingParams
 from aliquot.fast.live import LiveTokens, RowMap
+from aliquot.fast.upload import upload
+
+Integers = npt.NDArray[np.int64]
+Doubles = npt.NDArray[np.float64]
 
 
 class History:
-    """Distinct tokens of one request's prompt and output, and how often each stands in the output."""
+    """Distinct tokens of one request's prompt and output in the order first seen, and their counts in the output.
+
+    `places` are the tokens' positions among the entries of all rows, as far as they have one.
+    """
 
     def __init__(
         self, params: SamplingParams, prompt: Sequence[int], output: list[int], vocab_size: int
     ) -> None:
-        self._repetition = np.float32(params.repetition_penalty)
-        self._frequency = np.float64(np.float32(params.frequency_penalty))
-        self._presence = np.float64(np.float32(params.presence_penalty))
+        self.penalties = np.array(
+            [params.repetition_penalty, params.frequency_penalty, params.presence_penalty],
+            dtype=np.float32,
+        )
         self._prompt, self._vocab_size = prompt, vocab_size
         self._live = LiveTokens(output)
         self._restart()
@@ -28,84 +37,94 @@ class History:
     def _restart(self) -> None:
         prompt = np.unique(np.asarray(self._prompt, dtype=np.int64))
         known = prompt[(prompt >= 0) & (prompt < self._vocab_size)].tolist()
-        self.counts: dict[int, int] = dict.fromkeys(known, 0)
+        self.tokens, self.counts = array("q", known), array("q", [0] * len(known))
+        self.places = array("q")
+        self._index = {token: i for i, token in enumerate(known)}
 
     def advance(self) -> tuple[bool, list[int]]:
-        """Count the output tokens not seen before; whether all was counted anew, and those tokens."""
+        """Count the output tokens not seen before; whether all was counted anew, and the indices of these tokens."""
         restart, new = self._live.fresh()
         if restart:
             self._restart()
-        known = [token for token in new if token < self._vocab_size]
-        for token in known:
-            self.counts[token] = self.counts.get(token, 0) + 1
-        return restart, known
+        return restart, [self._count(token) for token in new if token < self._vocab_size]
 
-    def terms(self, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """Repetition penalty and subtraction for tokens with these output counts, float64 `[2, c]`."""
-        subtract = self._frequency * counts + self._presence * (counts > 0)
-        return np.stack([np.full(len(counts), self._repetition, dtype=np.float64), subtract])
+    def _count(self, token: int) -> int:
+        index = self._index.setdefault(token, len(self.tokens))
+        if index == len(self.tokens):
+            self.tokens.append(token)
+            self.counts.append(0)
+        self.counts[index] += 1
+        return index
 
 
 class Entries:
-    """The penalised tokens of all histories, flat, in pinned host arrays and their device copies.
+    """The penalised tokens of all histories, flat on the device: laid out when rows change, else changed in place.
 
     Each entry holds row, token, its row's repetition penalty and what is subtracted for its count.
     """
 
     def __init__(self, device: torch.device) -> None:
-        self._device = device
+        self._device, self._size = device, 0
+
+    def lay_out(self, histories: RowMap[History]) -> None:
+        """Place all histories one after the other, with room to grow."""
+        rows = [(row, h, h.tokens, h.counts) for row, h in histories]
         self._size = 0
-        self._place: dict[tuple[int, int], int] = {}
-        self._reserve(1024)
+        for _, history in histories:
+            start, self._size = self._size, self._size + len(history.tokens)
+            history.places = array("q", range(start, self._size))
+        cells, terms = _columns(rows)
+        room = ((0, 0), (0, self._size + 1024))
+        self._cells = upload(np.pad(cells, room), self._device)
+        self._terms = upload(np.pad(terms, room), self._device)
 
-    def _reserve(self, capacity: int) -> None:
-        pin = self._device.type == "cuda"
-        self._cells = torch.zeros((2, capacity), dtype=torch.int64, pin_memory=pin)
-        self._terms = torch.zeros((2, capacity), dtype=torch.float64, pin_memory=pin)
-        on_host = self._device.type == "cpu"
-        self._device_cells = self._cells if on_host else self._cells.to(self._device)
-        self._device_terms = self._terms if on_host else self._terms.to(self._device)
-
-    def rebuild(self, histories: RowMap[History]) -> None:
-        """Lay all histories out anew, with room to grow."""
-        places = [(row, token) for row, h in histories for token in h.counts]
-        self._place = {place: i for i, place in enumerate(places)}
-        self._size = size = len(places)
-        if size > self._cells.shape[1]:
-            self._reserve(2 * size)
-        self._cells.numpy()[:, :size] = np.asarray(places, dtype=np.int64).reshape(-1, 2).T
-        terms = [h.terms(np.fromiter(h.counts.values(), np.int64)) for _, h in histories]
-        if terms:
-            np.concatenate(terms, axis=1, out=self._terms.numpy()[:, :size])
-
-    def set(self, row: int, token: int, history: History) -> bool:
-        """Store a token's new count; False if there is no room for a new entry."""
-        place = self._place.setdefault((row, token), self._size)
-        if place == self._cells.shape[1]:
+    def change(self, changed: Sequence[tuple[int, History, list[int]]]) -> bool:
+        """Store the new counts of the tokens at the given indices; False if there is no room for new tokens."""
+        for _, history, _ in changed:
+            missing = len(history.tokens) - len(history.places)
+            history.places.extend(range(self._size, self._size + missing))
+            self._size += missing
+        if self._size > self._cells.shape[1]:
             return False
-        self._size = max(self._size, place + 1)
-        self._cells.numpy()[:, place] = row, token
-        self._terms.numpy()[:, place] = history.terms(np.asarray([history.counts[token]]))[:, 0]
+        places = [history.places[i] for _, history, indices in changed for i in indices]
+        cells, terms = _columns(
+            [
+                (row, h, [h.tokens[i] for i in at], [h.counts[i] for i in at])
+                for row, h, at in changed
+            ]
+        )
+        index = upload(np.asarray(places), self._device)
+        self._cells.index_copy_(1, index, upload(cells, self._device))
+        self._terms.index_copy_(1, index, upload(terms, self._device))
         return True
-
-    def upload(self) -> None:
-        """Copy the used part to the device."""
-        if self._device_cells is not self._cells:
-            for host, device in (
-                (self._cells, self._device_cells),
-                (self._terms, self._device_terms),
-            ):
-                device[:, : self._size].copy_(host[:, : self._size], non_blocking=True)
 
     def get(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Rows and tokens int64, repetition penalties and subtractions float64, all `[size]`."""
-        row, token = self._device_cells[:, : self._size]
-        repetition, subtract = self._device_terms[:, : self._size]
+        row, token = self._cells[:, : self._size]
+        repetition, subtract = self._terms[:, : self._size]
         return row, token, repetition, subtract
+
+
+def _columns(
+    rows: Sequence[tuple[int, History, Sequence[int], Sequence[int]]],
+) -> tuple[Integers, Doubles]:
+    """Cells int64 and terms float64, `[2, c]` each, of tokens and their counts by row."""
+    lengths = [len(tokens) for _, _, tokens, _ in rows]
+    tokens = np.concatenate([np.asarray(part, dtype=np.int64) for _, _, part, _ in rows])
+    counts = np.concatenate([np.asarray(part, dtype=np.int64) for _, _, _, part in rows])
+    penalties = np.repeat([h.penalties for _, h, _, _ in rows], lengths, axis=0).T.astype(
+        np.float64
+    )
+    repetition, frequency, presence = penalties
+    subtract = frequency * counts + presence * (counts > 0)
+    row = np.repeat([row for row, *_ in rows], lengths)
+    return np.stack([row, tokens]), np.stack([repetition, subtract])
 
 
 class Penalties:
     """Applies the three penalties in float64 to the entries and rounds once to float32."""
+
+    follows_output = True
 
     def __init__(self, vocab_size: int, device: torch.device) -> None:
         self._vocab_size = vocab_size
@@ -129,18 +148,17 @@ class Penalties:
             self._stale = True
 
     def _advance(self) -> None:
-        changed = False
+        changed = []
         for row, history in self._rows:
-            restart, tokens = history.advance()
+            restart, indices = history.advance()
             self._stale |= restart
-            if not self._stale:
-                self._stale = not all(self._entries.set(row, t, history) for t in tokens)
-            changed = changed or bool(tokens)
+            if indices:
+                changed.append((row, history, indices))
+        if not self._stale and changed:
+            self._stale = not self._entries.change(changed)
         if self._stale:
-            self._entries.rebuild(self._rows)
-        if changed or self._stale:
-            self._entries.upload()
-        self._stale = False
+            self._entries.lay_out(self._rows)
+            self._stale = False
 
     def apply(self, logits: Tensor) -> Tensor:
         """Penalise in place."""

@@ -218,7 +218,7 @@ class Sampler(nn.Module):
         if stage == "processed":
             source = _processed_rows(late, drawn)
         values = Values(source, normalise=kind == "logprobs")
-        return gather(values, tokens, plan.num_logprobs, plan.explicit_ids)
+        return gather(values, tokens, plan.num_logprobs, plan.explicit)
 
 
 def _working_copy(logits: Tensor, state: BatchState) -> Tensor:

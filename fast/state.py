@@ -20,10 +20,12 @@ from aliquot.contract.params import ParameterError, SamplingParams, validate
 from aliquot.contract.profile import CANONICAL, Profile
 from aliquot.fast.edits import AllowedIds, BadWords, Edit, LogitBias, MinTokens
 from aliquot.fast.live import RowMap
+from aliquot.fast.logprobs import Explicit, columns
 from aliquot.fast.penalties import Penalties
 from aliquot.fast.processors.collection import LogitsProcessors
 from aliquot.fast.processors.stage import after_temperature, before_penalties
 from aliquot.fast.thinking import ThinkingBudget
+from aliquot.fast.upload import capturing, upload
 
 # Rows with a filter are first drawn from this many of their largest tokens; top-k rows from k and a margin for ties.
 REACH = {0: 128, 64: 80, 256: 272}
@@ -90,8 +92,9 @@ class Plan:
     seeded_rows: tuple[int, ...]
     seeded_index: Tensor
     seeds: Tensor
+    positions: Tensor
     num_logprobs: int | None
-    explicit_ids: tuple[tuple[int, ...] | None, ...] | None
+    explicit: Explicit | None
     temperature: Tensor | None
 
     @cached_property
@@ -102,7 +105,7 @@ class Plan:
     @property
     def wants_logprobs(self) -> bool:
         """Whether step 8 has anything to return."""
-        return self.num_logprobs is not None or self.explicit_ids is not None
+        return self.num_logprobs is not None or self.explicit is not None
 
 
 class BatchState:
@@ -198,7 +201,10 @@ class BatchState:
             )
 
     def check(self, logits: Tensor) -> None:
-        """Raise BatchError unless `logits` is `[batch_size, vocab_size]` of a supported dtype."""
+        """Raise BatchError for logits or a grammar bitmask that do not fit, and in the capture of a CUDA graph.
+
+        A graph cannot follow edits that read the outputs at each step.
+        """
         wanted = (self.batch_size, self.vocab_size)
         if tuple(logits.shape) != wanted:
             raise BatchError(f"batch: logits are {tuple(logits.shape)}, allowed is {wanted}")
@@ -206,11 +212,39 @@ class BatchState:
             raise BatchError(
                 f"batch: logits are {logits.dtype}, allowed are float16, bfloat16, float32"
             )
+        if self.grammar_bitmask is not None:
+            self._check_bitmask(self.grammar_bitmask)
+        if capturing(self.device):
+            self._check_capture()
+
+    def _check_bitmask(self, mask: "np.ndarray | Tensor") -> None:
+        wanted = (self.batch_size, -(-self.vocab_size // 32))
+        dtype = str(mask.dtype).removeprefix("torch.")
+        if tuple(mask.shape) != wanted or dtype != "int32":
+            raise BatchError(
+                f"batch: grammar_bitmask is {dtype} {tuple(mask.shape)}, allowed is int32 {wanted}"
+            )
+
+    def _check_capture(self) -> None:
+        followers = [type(edit).__name__ for edit in self.plan.edits if edit.follows_output]
+        if followers:
+            raise BatchError(
+                f"batch: {', '.join(followers)} in the capture of a CUDA graph, allowed are edits that do not "
+                "follow the outputs"
+            )
 
     def positions(self) -> Tensor:
-        """Number of output tokens of each seeded row, int64 on the device."""
+        """Number of output tokens of each seeded row, int64 on the device, the same tensor until the batch changes."""
+        if not capturing(self.device):
+            self.count_outputs()
+        return self.plan.positions
+
+    def count_outputs(self) -> None:
+        """Read the outputs' lengths for the seeded rows; only a replayed CUDA graph needs this to be called for it."""
         counts = [len(self._row(row).output) for row in self.plan.seeded_rows]
-        return self._upload(np.asarray(counts, dtype=np.int64))
+        self.plan.positions.copy_(
+            upload(np.asarray(counts, dtype=np.int64), self.device), non_blocking=True
+        )
 
     def _row(self, row: int) -> Row:
         return self._rows.get(row) or _EMPTY
@@ -231,6 +265,7 @@ class BatchState:
             paths.setdefault(self._path(left[i].params), []).append(i)
         seeded = tuple(i for i in random if rows[i].params.seed is not None)
         seeds = [rows[i].params.seed for i in seeded]
+        number = _most_logprobs(rows)
         return Plan(
             groups=tuple(
                 self._group(members, left, reach) for (reach, *_), members in paths.items()
@@ -238,10 +273,15 @@ class BatchState:
             temperature=self._temperatures(rows) if random and len(self.late) else None,
             edits=tuple(edit for edit in self.edits if len(edit)),
             seeded_rows=seeded,
-            seeded_index=self._upload(np.asarray(seeded, dtype=np.int64)),
-            seeds=self._upload(np.asarray(seeds, dtype=np.int64)),
-            num_logprobs=_most_logprobs(rows),
-            explicit_ids=_explicit_ids(rows),
+            seeded_index=upload(np.asarray(seeded, dtype=np.int64), self.device),
+            positions=torch.zeros(len(seeded), dtype=torch.int64, device=self.device),
+            seeds=upload(np.asarray(seeds, dtype=np.int64), self.device),
+            num_logprobs=number,
+            explicit=Explicit.of(
+                [row.params.logprob_token_ids for row in rows],
+                columns(number, self.vocab_size),
+                self.device,
+            ),
         )
 
     def _path(self, params: SamplingParams) -> tuple[int, bool, bool, bool]:
@@ -263,13 +303,13 @@ class BatchState:
         numbers = np.asarray(
             [(self._temperature(p), p.top_p, p.min_p) for p in params], dtype=np.float32
         )
-        temperature, top_p, min_p = self._upload(np.ascontiguousarray(numbers.T))
+        temperature, top_p, min_p = upload(np.ascontiguousarray(numbers.T), self.device)
         return Group(
-            rows=None if everything else self._upload(np.asarray(members, dtype=np.int64)),
+            rows=None if everything else upload(np.asarray(members, dtype=np.int64), self.device),
             temperature=temperature,
             top_p=top_p,
             min_p=min_p,
-            top_k=self._upload(np.asarray(k, dtype=np.int64)),
+            top_k=upload(np.asarray(k, dtype=np.int64), self.device),
             reach=reach,
             unit_temperature=bool((numbers[:, 0] == 1).all()),
             uses_top_p=bool((numbers[:, 1] < 1).any()),
@@ -285,13 +325,7 @@ class BatchState:
 
     def _temperatures(self, rows: Sequence[Row]) -> Tensor:
         column = [[1.0 if r.params.greedy else self._temperature(r.params)] for r in rows]
-        return self._upload(np.asarray(column, dtype=np.float32))
-
-    def _upload(self, array: np.ndarray) -> Tensor:
-        host = torch.from_numpy(array)
-        if self.device.type == "cuda":
-            host = host.pin_memory()
-        return host.to(self.device, non_blocking=True)
+        return upload(np.asarray(column, dtype=np.float32), self.device)
 
 
 _EMPTY = Row(SamplingParams(temperature=0.0), [])
@@ -309,10 +343,3 @@ def _most_logprobs(rows: Sequence[Row]) -> int | None:
         if row.params.logprobs is not None and row.params.logprob_token_ids is None
     ]
     return None if not asked else -1 if -1 in asked else max(asked)
-
-
-def _explicit_ids(rows: Sequence[Row]) -> tuple[tuple[int, ...] | None, ...] | None:
-    ids = [row.params.logprob_token_ids for row in rows]
-    if all(i is None for i in ids):
-        return None
-    return tuple(None if i is None else tuple(i) for i in ids)

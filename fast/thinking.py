@@ -62,6 +62,8 @@ def _ends_with(history: list[int], marker: Sequence[int], begin: int) -> bool:
 class ThinkingBudget:
     """Raises the forced token's logit to 1e9 in rows whose budget is used up."""
 
+    follows_output = True
+
     def __init__(self, markers: ThinkingMarkers | None, device: torch.device) -> None:
         self._markers, self._device = markers, device
         self._rows: RowMap[Section] = RowMap(self._make)
@@ -85,7 +87,7 @@ class ThinkingBudget:
         """Force the next token of the end marker where it is due."""
         if len(self._rows):
             due = [(row, section.forced()) for row, section in self._rows]
-            cells = [(row, token) for row, token in due if token is not None]
+            cells = [(row, [token]) for row, token in due if token is not None]
             if cells:
                 Cells(cells, self._device).fill(logits, FORCED_LOGIT)
         return logits

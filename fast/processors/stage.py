@@ -15,6 +15,8 @@ from aliquot.fast.processors.interface import LogitsProcessor
 class Stage:
     """Processors that run one after the other; its length is their number."""
 
+    follows_output = True
+
     def __init__(self, processors: Sequence[LogitsProcessor], *, argmax_invariant: bool) -> None:
         self._processors, self._claim = processors, argmax_invariant
 
