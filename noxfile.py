@@ -23,10 +23,11 @@ def install(session: nox.Session, *what: str) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """The project's own tests, on two workers; those in a browser have a session of their own."""
+    """The project's own tests, on two workers; those with a browser or FlashInfer have sessions of their own."""
     install(session, "-e", ".", *GROUPS["test"])
     session.run(
-        "pytest", "-n", "2", "--dist", "worksteal", "-m", "not browser", *session.posargs,
+        "pytest", "-n", "2", "--dist", "worksteal", "-m", "not browser and not flashinfer",
+        *session.posargs,
         env=ONE_THREAD,
     )  # fmt: skip
 
@@ -36,6 +37,14 @@ def browser(session: nox.Session) -> None:
     """The report's page in headless Chromium, which must be installed."""
     install(session, "-e", ".", *GROUPS["test"])
     session.run("pytest", "-m", "browser", "tests/reports", *session.posargs)
+
+
+@nox.session
+def flashinfer(session: nox.Session) -> None:
+    """Our calls of FlashInfer through its real Python code; only its compiled kernels are stand-ins."""
+    install(session, "-e", ".")
+    session.install("--no-deps", "-r", str(ROOT / "tests" / "fast" / "flashinfer.txt"))
+    session.run("pytest", "-m", "flashinfer", "tests/fast", *session.posargs, env=ONE_THREAD)
 
 
 @nox.session

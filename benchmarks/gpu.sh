@@ -6,5 +6,4 @@ venv=$(mktemp -d)/venv
 python3 -m venv "$venv"
 "$venv/bin/pip" install --quiet -e '.[cuda]'
 "$venv/bin/python" -c 'import torch; assert torch.cuda.is_available(), "no CUDA device: nothing to check here"'
-"$venv/bin/python" benchmarks/sampler_flashinfer.py
 timeout 420 "$venv/bin/python" benchmarks/sampler_cuda.py --device cuda --out "${1:-docs/benchmark}"

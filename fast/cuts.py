@@ -54,10 +54,18 @@ class Rows:
 
     @cached_property
     def weights(self) -> Tensor:
-        """Softmax `[g, V]` over temperature, float32; not to be written."""
+        """Softmax `[g, V]` over temperature, float32; not to be written.
+
+        A row whose largest logit would overflow is moved to 0 first.
+        """
         if self.group.unit_temperature:
             return self.source.weights
-        scaled = self.logits / self.group.temperature.unsqueeze(1)
+        temperature = self.group.temperature
+        over = self.peak.isfinite() & ~(self.peak / temperature).isfinite()
+        logits = self.logits
+        if logits.device.type != "cpu" or bool(over.any()):
+            logits = logits - torch.where(over, self.peak, 0.0).unsqueeze(1)
+        scaled = logits / temperature.unsqueeze(1)
         return torch.softmax(scaled, 1, out=scaled)
 
     @property

@@ -36,13 +36,9 @@ class Kernel(Protocol):
     """A sampler for one platform; its constructor imports what it needs."""
 
     def sample(
-        self,
-        logits: Tensor,
-        top_k: Tensor | None,
-        top_p: Tensor | None,
-        noise: Noise,
+        self, logits: Tensor, top_k: Tensor | None, top_p: Tensor | None, noise: Noise
     ) -> Tensor:
-        """Token ids int64 `[g]` from contiguous float32 logits `[g, V]` after temperature.
+        """Token ids, `[g]` or `[g, 1]` of any integer type, from contiguous float32 logits `[g, V]` after temperature.
 
         `top_k` int64 `[g]` with V where off and `top_p` float32 `[g]` are None where no row has one, not both.
         """

@@ -16,24 +16,19 @@ class Aiter:
         importlib.import_module("aiter.ops.sampling")
 
     def sample(
-        self,
-        logits: Tensor,
-        top_k: Tensor | None,
-        top_p: Tensor | None,
-        noise: Noise,
+        self, logits: Tensor, top_k: Tensor | None, top_p: Tensor | None, noise: Noise
     ) -> Tensor:
-        """Token ids int64 `[g]` (see Kernel)."""
+        """Token ids int32 `[g, 1]`, int64 `[g]` for top-k alone (see Kernel)."""
         ids: Tensor
-        probs = logits.softmax(1)
-        ops = torch.ops.aiter
-        if top_p is None and top_k is not None:
-            kept = ops.top_k_renorm_probs(probs, top_k.to(torch.int32), 0)
+        kernels, probs = torch.ops.aiter, logits.softmax(1)
+        k = None if top_k is None else top_k.to(torch.int32)
+        if k is None:
+            ids = kernels.top_p_sampling_from_probs(probs, None, top_p, 0, deterministic=True)
+        elif top_p is None:
             uniform = torch.rand(len(probs), dtype=torch.float64, device=probs.device)
-            return inverse_cdf(kept, uniform)
-        if top_k is None:
-            ids = ops.top_p_sampling_from_probs(probs, None, top_p, 0, deterministic=True)
+            ids = inverse_cdf(kernels.top_k_renorm_probs(probs, k, 0), uniform)
         else:
-            ids = ops.top_k_top_p_sampling_from_probs(
-                probs, None, top_k.to(torch.int32), 0, top_p, 0, deterministic=True
+            ids = kernels.top_k_top_p_sampling_from_probs(
+                probs, None, k, 0, top_p, 0, deterministic=True
             )
-        return ids.view(-1).to(torch.int64)
+        return ids

@@ -1,6 +1,6 @@
 """FlashInfer's sampling kernels on CUDA."""
 
-import flashinfer.sampling
+import flashinfer.sampling as kernels
 import torch
 from torch import Tensor
 
@@ -15,43 +15,20 @@ class FlashInfer:
     """
 
     def sample(
-        self,
-        logits: Tensor,
-        top_k: Tensor | None,
-        top_p: Tensor | None,
-        noise: Noise,
+        self, logits: Tensor, top_k: Tensor | None, top_p: Tensor | None, noise: Noise
     ) -> Tensor:
-        """Token ids int64 `[g]` (see Kernel); FlashInfer's own are int32."""
+        """Token ids int32 `[g]` (see Kernel)."""
         ids: Tensor
-        seed, offset = noise.seed, noise.offset
-        if top_k is not None and top_p is not None:
-            ids = flashinfer.sampling.top_k_top_p_sampling_from_logits(
-                logits,
-                top_k.to(torch.int32),
-                top_p,
-                filter_apply_order="top_k_first",
-                deterministic=True,
-                check_nan=False,
-                seed=seed,
-                offset=offset,
-            )
-        elif top_k is not None:
-            ids = flashinfer.sampling.top_k_sampling_from_probs(
-                logits.softmax(1),
-                top_k.to(torch.int32),
-                deterministic=True,
-                check_nan=False,
-                seed=seed,
-                offset=offset,
-            )
+        start = {"seed": noise.seed, "offset": noise.offset}
+        options = {"deterministic": True, "check_nan": False, **start}
+        k = None if top_k is None else top_k.to(torch.int32)
+        if k is None:
+            ids = kernels.top_p_sampling_from_probs(logits.softmax(1), top_p, **options)
+        elif top_p is None:
+            ids = kernels.top_k_sampling_from_probs(logits.softmax(1), k, **options)
         else:
-            ids = flashinfer.sampling.top_p_sampling_from_probs(
-                logits.softmax(1),
-                top_p,
-                deterministic=True,
-                check_nan=False,
-                seed=seed,
-                offset=offset,
+            ids = kernels.top_k_top_p_sampling_from_logits(
+                logits, k, top_p, filter_apply_order="top_k_first", **options
             )
         noise.advance(len(logits))
-        return ids.view(-1).to(torch.int64)
+        return ids

@@ -15,11 +15,7 @@ class Xpu:
         importlib.import_module("vllm_xpu_kernels")
 
     def sample(
-        self,
-        logits: Tensor,
-        top_k: Tensor | None,
-        top_p: Tensor | None,
-        noise: Noise,
+        self, logits: Tensor, top_k: Tensor | None, top_p: Tensor | None, noise: Noise
     ) -> Tensor:
         """Token ids int64 `[g]` (see Kernel)."""
         ids = torch.empty(len(logits), dtype=torch.int64, device=logits.device)

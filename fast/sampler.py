@@ -161,13 +161,13 @@ class Sampler(nn.Module):
         if device not in self._kernel_noise:
             start = torch.tensor([self._seed % 2**63, 0], device=device)
             self._kernel_noise[device] = Noise(start[:1].clone(), start[1:].clone())
-        tokens = kernel.sample(
+        ids = kernel.sample(
             (rows.logits / group.temperature.unsqueeze(1)).contiguous(),
             group.top_k if group.uses_top_k else None,
             group.top_p if group.uses_top_p else None,
             self._kernel_noise[device],
         )
-        return Drawn(tokens, rows.peak)
+        return Drawn(ids.view(-1).to(torch.int64), rows.peak)
 
     def _noise(self, state: BatchState) -> Tensor:
         """Float64 uniforms, `[n]` or for the Gumbel race `[n, V]`, seeded rows by their own counter."""

@@ -35,6 +35,14 @@ def test_extreme_noise_never_draws_a_masked_token(u, params, fp64):
     assert tokens(row, params, sampler=sampler)[0] in (300, 700)
 
 
+@pytest.mark.parametrize("params", [P(temperature=0.5), P(temperature=0.5, top_p=0.9), P(seed=4)])
+def test_a_logit_that_overflows_over_temperature_is_drawn(params):
+    """The largest logit of a row, 3e38, is drawn, and beside it rows keep their own tokens."""
+    row = torch.zeros(2, 300)
+    row[0, 100], row[0, 200], row[1, 7] = 3e38, 2.9e38, 90.0
+    assert tokens(row, params, P(temperature=0.7)) == [100, 7]
+
+
 def test_far_tail_is_exact():
     """At a gap of 21 nats, u in the middle of the 200,000th tail token's interval draws it."""
     tail, wanted = 262_144, 200_000
