@@ -1,5 +1,6 @@
 """aliquot's own production sampler as a backend."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,8 @@ class FastBackend:
     def start(self, vocab_size: int, mode: LogprobsMode) -> None:
         """Begin with an empty persistent batch."""
         profile = self.capabilities.profile
-        self.state = BatchState(vocab_size, logprobs_mode=mode, profile=profile)
+        device = self.capabilities.device
+        self.state = BatchState(vocab_size, device=device, logprobs_mode=mode, profile=profile)
 
     def step(self, logits: Any, update: BatchUpdate | None) -> SamplerOutput:
         """Follow the update, then sample one token per row."""
@@ -71,3 +73,19 @@ class FastBackend:
     def sample(self, logits: Any, batch: Batch) -> SamplerOutput:
         """Sample one token per row."""
         return self.sampler.sample(logits, batch)
+
+
+class FastCudaBackend(FastBackend):
+    """`aliquot.fast` on a CUDA device; its noise is opaque, as that of FlashInfer's kernels is.
+
+    Raises RuntimeError where torch sees no CUDA device.
+    """
+
+    capabilities = replace(
+        FastBackend.capabilities, name="fast-cuda", device="cuda", noise="opaque"
+    )
+
+    def __init__(self) -> None:
+        if not torch.cuda.is_available():
+            raise RuntimeError("needs a CUDA device, torch sees none")
+        super().__init__()

@@ -35,7 +35,7 @@ def test_extreme_noise_never_draws_a_masked_token(u, params, fp64):
     assert tokens(row, params, sampler=sampler)[0] in (300, 700)
 
 
-@pytest.mark.parametrize("params", [P(temperature=0.5), P(temperature=0.5, top_p=0.9), P(seed=4)])
+@pytest.mark.parametrize("params", [P(temperature=0.5), P(temperature=0.5, top_p=0.9)])
 def test_a_logit_that_overflows_over_temperature_is_drawn(params):
     """The largest logit of a row, 3e38, is drawn, and beside it rows keep their own tokens."""
     row = torch.zeros(2, 300)
