@@ -6,7 +6,7 @@ rule make of the same row. `aliquot.conformance.behaviour` compares whole answer
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any, TypeVar
@@ -26,7 +26,7 @@ from aliquot.contract.output import Logprobs, SamplerOutput
 from aliquot.contract.profile import FREEDOMS, Freedom, Profile
 from aliquot.oracle import logprobs, pipeline
 from aliquot.oracle.softmax import log_softmax
-from aliquot.reports.results import Finding
+from aliquot.reports.results import CheckResult, Finding
 from aliquot.statistical.eprocess import LikelihoodRatio
 
 Rows = npt.NDArray[np.float64]
@@ -179,23 +179,30 @@ def merged(*causes: Cause | None) -> Cause | None:
     return replace(found[0], explanations=texts)
 
 
-def agreed(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings, each led by the cause that explains most of them all, where that is one of its own."""
-    times = Counter(about(text) for finding in findings for text in finding.explanations)
+def agreed(checks: Iterable[CheckResult]) -> tuple[CheckResult, ...]:
+    """The checks, each failure led by the rule that explains most of them all, where that explains it too."""
+    every = list(checks)
+    times = _times(check.finding for check in every if check.finding)
     blamed = _blamed()
 
-    def led(finding: Finding) -> Finding:
-        if not finding.explanations:
-            return finding
-        text = max(finding.explanations, key=lambda words: times[about(words)])
-        return replace(finding, likely_cause=text, blames=blamed[about(text)])
+    def led(check: CheckResult) -> CheckResult:
+        if check.finding is None or not check.finding.explanations:
+            return check
+        text = max(check.finding.explanations, key=lambda words: times[about(words)])
+        finding = replace(check.finding, likely_cause=text, blames=blamed[about(text)])
+        return replace(check, finding=finding)
 
-    return [led(finding) for finding in findings]
+    return tuple(map(led, every))
+
+
+def _times(findings: Iterable[Finding]) -> Counter[str]:
+    """How many of the findings each rule explains."""
+    return Counter(about(text) for finding in findings for text in finding.explanations)
 
 
 def likeliest(findings: Iterable[Finding]) -> str:
     """What is wrong, by the rule that explains most of the findings; empty without one."""
-    times = Counter(about(text) for finding in findings for text in finding.explanations)
+    times = _times(findings)
     return max(times, key=lambda words: times[words]) if times else ""
 
 

@@ -23,6 +23,7 @@ import pytest
 import aliquot
 from aliquot.conformance import isolation
 from aliquot.conformance.backend import BackendLoadError, load
+from aliquot.conformance.causes import agreed
 from aliquot.conformance.known import NONE_KNOWN, Known
 from aliquot.conformance.plugin import RESULT_KEY, WATCH_FOLDER
 from aliquot.conformance.tiers import ALPHA, BUDGET, TIME_LIMIT
@@ -238,7 +239,7 @@ def run(
         collector = Collector(order, Path(folder), known, listener)
         if not workers:
             collector.backend = isolation.described(load(spec))
-        code = _pytest(order.arguments(), collector)
+        code = quiet_pytest(order.arguments(), collector)
     _complete(collector, code)
     return _results(collector)
 
@@ -258,14 +259,14 @@ def _complete(collector: Collector, code: int) -> None:
     return None
 
 
-def _pytest(arguments: list[str], collector: Collector) -> int:
+def quiet_pytest(arguments: list[str], plugin: object) -> int:
     """Run pytest without what a user's folder or environment would add to it."""
     before = dict(os.environ)
     for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):
         os.environ.pop(name, None)
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     try:
-        return pytest.main(arguments, plugins=[collector])
+        return pytest.main(arguments, plugins=[plugin])
     finally:
         os.environ.clear()
         os.environ.update(before)
@@ -287,7 +288,7 @@ def _results(collector: Collector) -> RunResults:
         alpha=ALPHA,
         environment=environment(),
         clauses=told,
-        checks=tuple(checks[name] for name in sorted(checks)),
+        checks=agreed(checks[name] for name in sorted(checks)),
     )
 
 

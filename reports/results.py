@@ -7,6 +7,7 @@ and seed give the same bytes.
 import json
 import math
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -190,15 +191,7 @@ class RunResults:
     @property
     def failures(self) -> tuple[CheckResult, ...]:
         """The failed checks, those first that test what the likely causes blame most, then by width and id."""
-        failed = [check for check in self.checks if check.verdict is Verdict.FAIL]
-        blamed = Counter(c for check in failed if check.finding for c in check.finding.blames)
-        most = max(blamed.values(), default=0)
-        suspects = {clause for clause, times in blamed.items() if times == most}
-
-        def rank(check: CheckResult) -> tuple[bool, int, str]:
-            return suspects.isdisjoint(check.clauses), len(check.clauses), check.id
-
-        return tuple(sorted(failed, key=rank))
+        return ranked_failures(self.checks)
 
     @property
     def spent(self) -> float:
@@ -233,6 +226,19 @@ class RunResults:
         if counts[Verdict.ERROR] or not (counts[Verdict.PASS] or counts[Verdict.KNOWN]):
             return Verdict.ERROR
         return Verdict.PASS
+
+
+def ranked_failures(checks: Iterable[CheckResult]) -> tuple[CheckResult, ...]:
+    """The failed ones of some checks, in the order of RunResults.failures."""
+    failed = [check for check in checks if check.verdict is Verdict.FAIL]
+    blamed = Counter(c for check in failed if check.finding for c in check.finding.blames)
+    most = max(blamed.values(), default=0)
+    suspects = {clause for clause, times in blamed.items() if times == most}
+
+    def rank(check: CheckResult) -> tuple[bool, int, str]:
+        return suspects.isdisjoint(check.clauses), len(check.clauses), check.id
+
+    return tuple(sorted(failed, key=rank))
 
 
 def check_from_dict(data: dict[str, Any]) -> CheckResult:
