@@ -46,6 +46,7 @@ def test_TOPK01_the_k_largest_stay(judge: Judge, k: int) -> None:
     """Exactly the k largest of distinct logits stay, also when all are negative."""
     judge.filters(row("rising", RISING, top_k=k))
     judge.filters(row("negative", NEGATIVE, top_k=k))
+    judge.filters(row("far below 0", [-2e4, -3e4, -4e4, -5e4], top_k=k))
 
 
 @pytest.mark.parametrize("k", [1, 5, 50, 999])
@@ -90,6 +91,7 @@ def test_TOPK06_fewer_finite_logits_than_k(judge: Judge) -> None:
     """Masked tokens do not come back when fewer than k are left."""
     judge.filters(row("two allowed", RISING, top_k=3, allowed_token_ids=[0, 2]))
     judge.filters(row("and top-p", RISING, top_k=3, top_p=0.5, allowed_token_ids=[0, 1, 2]))
+    judge.filters(row("k above what is left", RISING, top_k=3, top_p=0.5, allowed_token_ids=[0, 1]))
 
 
 @pytest.mark.parametrize("p", [0.15, 0.35, 0.5, 0.65, 0.95])

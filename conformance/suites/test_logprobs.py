@@ -41,6 +41,7 @@ def test_LOGP03_raw_values_never_change(judge: Judge, change: str, temperature: 
     case = row(change, [3.0, 2.0, 1.0, 0.0], prompt=[1], output=[0, 0, 2], **params)
     judge.raw(case)
     judge.reported(case.asking("raw_logprobs", logprobs=2))
+    judge.reported(case.asking("raw_logprobs", logprob_token_ids=[0, 2]))
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.7], ids=["greedy", "random"])

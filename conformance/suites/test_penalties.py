@@ -62,12 +62,16 @@ def test_PEN07_the_prompt_is_not_counted(judge: Judge, name: str) -> None:
 def test_PEN08_the_whole_history(judge: Judge) -> None:
     """A token drawn 300 steps ago is still penalised."""
     output = [0, *[1 + i % 4 for i in range(300)]]
-    exactly(judge, row("long", SIGNS, output=output, presence_penalty=2.0, repetition_penalty=1.5))
+    long: dict[str, Any] = {"presence_penalty": 2.0, "repetition_penalty": 1.5}
+    exactly(judge, row("long", SIGNS, output=output, **long))
+    exactly(judge, row("new at the end", SIGNS, output=[*output, 5], **long))
 
 
 def test_PEN09_padding_counts_as_nothing(judge: Judge) -> None:
-    """The placeholder -1 changes no logit, in particular not the last."""
+    """The placeholder -1 and the padding id V change no logit, neither the last nor one of the next row."""
     exactly(judge, row("placeholder", SIGNS, output=[5, -1], frequency_penalty=1.0))
+    padded = row("padding", SIGNS, prompt=[1, len(SIGNS)], repetition_penalty=2.0)
+    exactly(judge, stacked("two padded rows", padded, padded))
 
 
 def test_PEN10_neutral_values(judge: Judge) -> None:
