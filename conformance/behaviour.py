@@ -232,8 +232,8 @@ SEED_PROBES: dict[str, Call] = {
 
 
 STATE_PROBES: dict[str, Call] = {
-    "back after a pause as alone": lambda b: _running(b, (1, (1,), ((1, 0),), ())),
-    "moved as alone": lambda b: _running(
+    "back after a pause": lambda b: _running(b, (1, (1,), ((1, 0),), ())),
+    "moved to another row": lambda b: _running(
         b, (0, (0,), (), ((1, 0, MoveDirectionality.UNIDIRECTIONAL),))
     ),
 }

@@ -14,13 +14,16 @@ BUCKET = 0.125
 
 
 def _cut_by(stays: Callable[[Rows, float], Mask], *, at_one: bool = False) -> Steps:
-    """The contract's steps with another nucleus: which of the probabilities, in descending order, stay for p."""
+    """The contract's steps with another nucleus: which of the probabilities, in descending order, stay for p.
+
+    Ties stay together, as in the contract.
+    """
 
     def change(row: Rows, r: int, context: Context) -> Rows:
         p = context.params[r].top_p
         if p < 1 or (at_one and not context.batch.requests[r].params.greedy):
             order, probs = by_size(row)
-            row[order[~stays(probs, p)]] = -np.inf
+            row[~np.isin(row, row[order[stays(probs, p)]])] = -np.inf
         return row
 
     return replaced(CONTRACT, "top_p", per_row(change))

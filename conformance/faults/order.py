@@ -36,8 +36,7 @@ def _mass_of_all(row: Rows, r: int, context: Context) -> Rows:
     kept = np.count_nonzero(row >= row[order[k - 1]]) if 0 < k < row.size else row.size
     from_below = np.cumsum(probs[:kept][::-1])[::-1]
     stays = from_below > 1 - p if p < 1 else np.ones(kept, dtype=bool)
-    row[order[kept:]] = -np.inf
-    row[order[:kept][~stays]] = -np.inf
+    row[~np.isin(row, row[order[:kept][stays]])] = -np.inf
     return row
 
 

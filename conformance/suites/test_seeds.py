@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from aliquot.conformance.behaviour import STATE_PROBES
 from aliquot.conformance.case import Case, row, stacked
 from aliquot.conformance.corpus.crafted import normal
 from aliquot.conformance.judge import Judge
+from aliquot.reports.results import Verdict
 
 FLAT = np.zeros(64, dtype=np.float32)
 PAIRED = 64
@@ -39,6 +41,16 @@ def test_SEED04_equal_seeds_agree(judge: Judge) -> None:
     judge.supports(case)
     ids = judge.answer(case).ids
     judge.equal(case, 0, "equal ids", ids[0], ids[2])
+
+
+@pytest.mark.parametrize("change", STATE_PROBES)
+def test_SEED02_STATE06_a_running_request_draws_as_alone(judge: Judge, change: str) -> None:
+    """After a pause, or moved to another row, a seeded request goes on with its own noise."""
+    if not judge.session.capabilities.stateful:
+        judge.conclude(Verdict.UNSUPPORTED, "not declared: stateful")
+    judge.supports(SEEDED)
+    same = STATE_PROBES[change](judge.session.backend)
+    judge.equal(SEEDED, 0, f"{change}, the same id:", True, same)
 
 
 def far_apart(judge: Judge, number: int) -> list[int]:
