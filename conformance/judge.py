@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from aliquot.conformance.judging.refusals import Refusals
-from aliquot.conformance.judging.tails import Tails
+from aliquot.conformance.judging.search import Search
 
 
 @dataclass
-class Judge(Tails, Refusals):
+class Judge(Search, Refusals):
     """Judges one check by every kind of evidence."""

@@ -1,6 +1,5 @@
 """Rows made to hurt: ties, exact masses, huge gaps, odd sizes."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -8,10 +7,13 @@ import numpy.typing as npt
 
 from aliquot.conformance.case import Case, row
 from aliquot.conformance.corpus import real
-from aliquot.contract.batch import Added, BatchUpdate, Moved, MoveDirectionality
 from aliquot.contract.params import SamplingParams
 
 SIZES = (1, 2, 31, 32, 33, 1000, 32_000)
+
+
+WIDE = (128_256, 262_144, 65_537, 151_936, 163_840)
+"""Vocabularies of large models, those first that a small tier looks at."""
 
 
 def normal(vocab: int, seed: int, scale: float = 1.0) -> npt.NDArray[np.float32]:
@@ -24,6 +26,26 @@ def tied(vocab: int, seed: int, levels: int = 7) -> npt.NDArray[np.float32]:
     """Logits on few levels, so that most tokens are tied; float32 [V]."""
     chosen = np.random.default_rng([vocab, seed, levels]).integers(0, levels, vocab)
     return chosen.astype(np.float32)
+
+
+def odd_rows(vocab: int) -> dict[str, npt.NDArray[np.float32]]:
+    """Rows whose values are rare and legal, float32 [V] each: subnormals, huge gaps, whole stretches of -inf."""
+    plain, quarter, ids = normal(vocab, 91, 2.0), vocab // 4, np.arange(vocab)
+    gapped = np.where(ids == vocab - 1, 1e4, plain)
+    extreme = np.select([ids == vocab // 2, ids == 1], [3e38, -3e38], plain)
+    rows = {
+        "subnormal": ids * 2.0**-149,
+        "gap of 1e4": gapped,
+        "gap of 3e38": extreme,
+        "first tile masked": np.where(ids < quarter, -np.inf, plain),
+        "last tile masked": np.where(ids >= vocab - quarter, -np.inf, plain),
+        "all but one masked": np.where(ids == vocab - 2, plain, -np.inf),
+        "every other masked": np.where(ids % 2, -np.inf, plain),
+        "tail masked": np.where(plain < np.sort(plain)[-8], -np.inf, plain),
+        "all equal": np.full(vocab, -3.25),
+        "dyadic masses": -np.log(2) * (ids % 11),
+    }
+    return {name: values.astype(np.float32) for name, values in rows.items()}
 
 
 POOL: tuple[dict[str, Any], ...] = (
@@ -43,55 +65,6 @@ POOL: tuple[dict[str, Any], ...] = (
 def request_params(number: int) -> SamplingParams:
     """Parameters of the pool in turn, every request showing its whole row."""
     return SamplingParams(logprobs=-1, **POOL[number % len(POOL)])
-
-
-def random_history(seed: int, steps: int, most_rows: int = 6) -> Iterator[BatchUpdate | None]:
-    """Updates as an engine makes them: requests finish, come, are overwritten, condensed, swapped, preempted."""
-    rng = np.random.default_rng([seed, steps, most_rows])
-    rows = 0
-    waiting: list[tuple[SamplingParams, list[int]]] = []
-    live: list[tuple[SamplingParams, list[int]]] = []
-    for number in range(steps):
-        if rows and rng.random() < 0.3:
-            yield None
-            continue
-        gone = sorted(r for r in range(rows) if rng.random() < 0.2)
-        for r in gone:
-            if rng.random() < 0.4:
-                waiting.append(live[r])
-        update, live = _update(rng, live, gone, waiting, number, most_rows)
-        rows = update.batch_size
-        yield update
-
-
-def _update(
-    rng: np.random.Generator,
-    live: list[Any],
-    gone: list[int],
-    waiting: list[Any],
-    number: int,
-    most_rows: int,
-) -> tuple[BatchUpdate, list[Any]]:
-    """One update that leaves no gap, and the requests by row after it."""
-    slots: dict[int, Any] = {r: request for r, request in enumerate(live) if r not in gone}
-    added: list[Added] = []
-    free = [*gone, *range(len(live), most_rows)]
-    for place in free[: int(rng.integers(0, 3)) + (not slots)]:
-        params, output = waiting.pop() if waiting else (request_params(int(rng.integers(100))), [])
-        prompt = [int(t) for t in rng.integers(0, 12, 3)]
-        slots[place] = (params, output)
-        added.append((place, params, prompt, output))
-    moved: list[Moved] = []
-    while slots and (holes := sorted(set(range(max(slots))) - set(slots))):
-        last = max(slots)
-        slots[holes[0]] = slots.pop(last)
-        moved.append((last, holes[0], MoveDirectionality.UNIDIRECTIONAL))
-    if len(slots) > 1 and rng.random() < 0.5:
-        a, b = (int(x) for x in rng.choice(len(slots), 2, replace=False))
-        slots[a], slots[b] = slots[b], slots[a]
-        moved.append((a, b, MoveDirectionality.SWAP))
-    update = BatchUpdate(batch_size=len(slots), removed=gone, added=added, moved=moved)
-    return update, [slots[r] for r in range(len(slots))]
 
 
 def exact_mass_cases(most: int, rule: str = "stop") -> list[Case]:

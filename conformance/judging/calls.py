@@ -11,6 +11,7 @@ from aliquot.conformance.case import Case
 from aliquot.conformance.expectation import Expectation
 from aliquot.conformance.judging.outcome import Outcome
 from aliquot.contract.clauses import clauses
+from aliquot.contract.output import INVALID_TOKEN
 from aliquot.reports.results import Verdict
 
 NO_ROWS: frozenset[int] = frozenset()
@@ -77,7 +78,8 @@ class Calls(Outcome):
         try:
             return arrays.read(output, case, self.session.capabilities, bad)
         except FormError as error:
-            self.clause_ids = (error.clause,)
+            marked = error.got == f"id {INVALID_TOKEN}"  # then the row lost its law under this check's clauses
+            self.clause_ids = (*self.clause_ids, error.clause) if marked else (error.clause,)
             self.title = clauses()[error.clause].title
             self.fail(case, 0, error.wanted, error.got)
 

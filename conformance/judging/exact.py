@@ -78,7 +78,7 @@ class Exact(Calls):
             self.fail(case, r, f"{fixed} tokens kept", f"{np.count_nonzero(kept)} kept")
         off = np.flatnonzero(kept & ~((low <= values) & (values <= high)))
         if off.size:
-            worst = off[np.argmax(np.maximum(low - values, values - high)[off])]
+            worst = off[np.argmax(np.maximum(low[off] - values[off], values[off] - high[off]))]
             self.fail(
                 case, r,
                 f"{case.mode} of token {worst} in [{low[worst]:.9g}, {high[worst]:.9g}]",
