@@ -34,6 +34,8 @@ Ids = npt.NDArray[np.int64]
 CLEARLY = 1000.0
 AS_GOOD = 2.0
 MOST_BENT = 4096
+COPIES = 16
+OF_ERRORS = ("bad_row", "topk_off")
 UNLIKE = math.inf
 Rule = TypeVar("Rule", "Alternative", Fault)
 
@@ -123,9 +125,15 @@ def of_values(case: Case, r: int, values: Rows, declared: Capabilities) -> Cause
     return explained("the values are those that result", same)
 
 
-def of_draws(case: Case, r: int, ids: Ids, declared: Capabilities) -> Cause | None:
-    """The alternatives under which the draws are likeliest, if clearly likelier than under the contract."""
-    others = {o.about: o for o in _alternatives(case, r, declared) if not o.costly}
+def of_draws(
+    case: Case, r: int, ids: Ids, declared: Capabilities, copies: int = COPIES
+) -> Cause | None:
+    """The alternatives under which the draws are likeliest, if clearly likelier than under the contract.
+
+    The draws were made in batches of several `copies` of the case's rows.
+    """
+    batch = case.tiled(copies)
+    others = {o.about: o for o in _alternatives(batch, r, declared) if not o.costly}
     law = _contract(case, r, declared).law
     if (law[ids] == 0).any():
         return _allowing(list(others.values()), ids)
@@ -364,7 +372,7 @@ def _with_output(row: _Row, fault: Fault, outcome: pipeline.Outcome) -> pipeline
 def _of_freedoms(row: _Row) -> Iterator[Alternative]:
     for freedom in FREEDOMS:
         for choice in freedom.choices:
-            if choice == getattr(row.profile, freedom.name) or freedom.name == "bad_row":
+            if choice == getattr(row.profile, freedom.name) or freedom.name in OF_ERRORS:
                 continue
             change: dict[str, Any] = {freedom.name: choice}
             profile = replace(row.profile, **change)

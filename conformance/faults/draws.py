@@ -126,7 +126,7 @@ FAULTS = (
         about="Gumbel noise never exceeds 21.49, the end of a 31-bit grid",
         report="vllm-project/vllm PR 47524",
         group="F7",
-        clauses=("DRAW06",),
+        clauses=("DRAW06", "DRAW08"),
         draw=_capped(LARGEST_31_BIT_GUMBEL),
     ),
     Fault(
@@ -134,7 +134,7 @@ FAULTS = (
         about="Gumbel noise never exceeds 16.64, the end of float32",
         report="vllm-project/vllm PR 45996",
         group="F7",
-        clauses=("DRAW06",),
+        clauses=("DRAW06", "DRAW08"),
         draw=_capped(LARGEST_FLOAT32_GUMBEL),
     ),
     Fault(

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from aliquot.conformance.adapters.oracle import DECLARED, OracleBackend
 from aliquot.contract.batch import Batch, BatchUpdate, Request
 from aliquot.contract.output import Logprobs, SamplerOutput
+from aliquot.contract.params import SamplingParams
 from aliquot.contract.profile import Profile
 from aliquot.oracle import law, logprobs, sampler
 from aliquot.oracle.pipeline import Context, Outcome, Rows, Steps
@@ -64,7 +65,7 @@ class Fault:
 
     def changed_batch(self, batch: Batch) -> Batch:
         """The batch as this sampler takes it."""
-        return self.requests(batch) if self.requests else batch
+        return _sharing(batch, self.requests(batch)) if self.requests else batch
 
     def changed_logits(self, logits: Any) -> Any:
         """The logits as this sampler reads them; those of a wrong shape stay."""
@@ -162,6 +163,16 @@ class Faulty(OracleBackend):
         if wanted is None or wanted.kind != self._kind(probs.size):
             return law.draw_row(probs, noise)
         return wanted.pick(probs, noise)
+
+
+def _sharing(before: Batch, after: Batch) -> Batch:
+    """The changed batch, requests that shared parameters before sharing them still where these stayed equal."""
+    shared: dict[int, SamplingParams] = {}
+    for old, new in zip(before.requests, after.requests, strict=True):
+        params = shared.setdefault(id(old.params), new.params)
+        if params == new.params:
+            new.params = params
+    return after
 
 
 def raced(uniforms: Rows, vocab_size: int, kind: str) -> Rows:

@@ -77,12 +77,16 @@ def _wrapped(row: Rows, r: int, context: Context) -> Rows:
     return penalised(row, counts(prompt, row.size), counts(output, row.size), params)
 
 
-def _padded(request: Request, r: int, batch: Batch) -> Request:
-    longest = max(len(other.output_token_ids) for other in batch.requests)
-    padding = [0] * (longest - len(request.output_token_ids))
-    if not penalises(request.params) or not padding:
-        return request
-    return replace(request, output_token_ids=[*request.output_token_ids, *padding])
+def _padded(batch: Batch) -> Batch:
+    longest = max((len(r.output_token_ids) for r in batch.requests), default=0)
+
+    def changed(request: Request, r: int, batch: Batch) -> Request:
+        padding = [0] * (longest - len(request.output_token_ids))
+        if not penalises(request.params) or not padding:
+            return request
+        return replace(request, output_token_ids=[*request.output_token_ids, *padding])
+
+    return each(changed)(batch)
 
 
 def _from_row_before(request: Request, r: int, batch: Batch) -> Request:
@@ -204,7 +208,7 @@ FAULTS = (
         report="huggingface/text-generation-inference PR 1765",
         group="F10",
         clauses=("PEN14", "PEN09"),
-        requests=each(_padded),
+        requests=_padded,
     ),
     Fault(
         name="pen-into-next-row",

@@ -76,8 +76,8 @@ def _reseeded(change: Callable[[int, int, Batch], int]) -> Callable[[Batch], Bat
 
 
 def _last_seed(seed: int, r: int, batch: Batch) -> int:
-    seeds = [q.params.seed for q in batch.requests if q.params.seed is not None]
-    return seeds[-1] + r - len(batch)
+    seeds = (q.params.seed for q in reversed(batch.requests) if q.params.seed is not None)
+    return next(seeds) + r - len(batch)
 
 
 class StreamsOfSlots(Faulty):

@@ -44,9 +44,13 @@ def _ties_by_batch_size(batch: Batch) -> Mapping[str, str]:
     return {"topk_ties": "lowest_ids" if len(batch) >= DISPATCHED_FROM else "keep_all"}
 
 
-def _largest_k(request: Request, r: int, batch: Batch) -> Request:
-    most = max(other.params.top_k for other in batch.requests)
-    return with_params(request, top_k=most) if request.params.top_k <= 0 else request
+def _largest_k(batch: Batch) -> Batch:
+    most = max((r.params.top_k for r in batch.requests), default=0)
+
+    def changed(request: Request, r: int, batch: Batch) -> Request:
+        return with_params(request, top_k=most) if request.params.top_k <= 0 else request
+
+    return each(changed)(batch) if most > 0 else batch
 
 
 FAULTS = (
@@ -88,7 +92,7 @@ FAULTS = (
         report="vllm-project/vllm PR 14301",
         group="F3",
         clauses=("TOPK05", "TOPK03"),
-        requests=each(_largest_k),
+        requests=_largest_k,
     ),
     Fault(
         name="topk-one-is-32",

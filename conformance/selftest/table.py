@@ -1,7 +1,7 @@
 """The kill table: in the terminal, and its summary in words and numbers."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from rich.table import Table
@@ -52,10 +52,11 @@ class Summary:
 
 def ordered(found: Iterable[Outcome]) -> list[Outcome]:
     """Outcomes by class and name, equivalent samplers last."""
-    return sorted(
-        found,
-        key=lambda o: (o.equivalent, int(o.group[1:] or 0) if o.group[1:].isdigit() else 0, o.name),
-    )
+
+    def place(o: Outcome) -> tuple[bool, int, str]:
+        return o.equivalent, 0 if o.equivalent else int(o.group.removeprefix("F")), o.name
+
+    return sorted(found, key=place)
 
 
 def kill_table(found: Sequence[Outcome]) -> Table:
@@ -102,3 +103,10 @@ def as_data(found: Sequence[Outcome]) -> list[dict[str, Any]]:
         asdict(o) | {"own_clause": o.own_clause, "right_cause": o.right_cause, "draws": o.draws}
         for o in ordered(found)
     ]
+
+
+def from_data(data: Iterable[dict[str, Any]]) -> list[Outcome]:
+    """The outcomes in JSON values."""
+    several = ("breaks", "first")
+    kept = [{f.name: item[f.name] for f in fields(Outcome)} for item in data]
+    return [Outcome(**{**item, **{name: tuple(item[name]) for name in several}}) for item in kept]
