@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from aliquot.conformance.processor_check.cli import check_processor
+from aliquot.conformance.selftest.cli import selftest
 from aliquot.conformance.tiers import BUDGET, TIERS, TIME_LIMIT
 
 if TYPE_CHECKING:
@@ -291,6 +292,7 @@ def _table(*columns: str) -> Table:
 
 
 app.command(name="check-processor")(check_processor)
+app.command(name="selftest")(selftest)
 
 
 def main() -> None:
