@@ -20,7 +20,7 @@ EXAMPLES = 120
 HARDER = 3
 
 
-def _without_constants() -> AbstractContextManager[Any]:
+def without_constants() -> AbstractContextManager[Any]:
     """Hypothesis without the constants that it mixes in from the sources around it.
 
     With them the examples would depend on the folder and on what is imported, and a cache be written there.
@@ -112,7 +112,7 @@ def searched(
         suppress_health_check=list(HealthCheck),
     )
     try:
-        with _without_constants():
+        with without_constants():
             example = find(strategy, wrong, settings=options, random=Random(subject.seed))
     except NoSuchExample:
         return search
