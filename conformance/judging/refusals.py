@@ -44,6 +44,25 @@ class Refusals(Calls):
             self.fail(case, 0, "ValueError", one_line(error))
         self.fail(case, 0, "ValueError", f"logits of shape {list(logits.shape)} accepted")
 
+    def survives(self, case: Case, odd: int) -> None:
+        """Row `odd` holds what the contract leaves open: ValueError or an answer; the others are as they should be."""
+        self.supports(case)
+        logits = arrays.logits_for(case, self.session.capabilities)
+        self.reseed()
+        try:
+            output = self.session.backend.sample(logits, case.batch())
+        except ValueError as error:
+            return self.passed("exact", f"refused: {one_line(error)}")
+        except BACKEND_RAISES as error:
+            self.fail(case, odd, "an answer or ValueError", one_line(error))
+        ids = self.read(output, case).ids
+        good = [r for r in range(len(case.requests)) if r != odd]
+        expected = self.expect(case.only(good))
+        for place, r in enumerate(good):
+            if not expected.drawable(place)[ids[r]]:
+                self.fail(case, r, "a neighbour's own tokens", f"id {ids[r]}", tokens=[int(ids[r])])
+        self.passed("exact", f"id {ids[odd]} for the odd row, the others keep their support")
+
     def contained(self, case: Case, bad: int) -> None:
         """Row `bad` has no law: an error naming it, a mark or an id, as declared; the others are as they should be."""
         self.supports(case)

@@ -77,6 +77,16 @@ def test_ERR16_ERR17_ERR18_bad_rows_harm_no_other(
     judge.contained(stacked(f"{bad} between", good, row(bad, BAD_ROWS[bad], **params), good), 1)
 
 
+@pytest.mark.parametrize("place", ["alone", "first", "last"])
+def test_ERR16_ERR17_bad_rows_at_the_ends(judge: Judge, place: str) -> None:
+    """A bad row alone, first or last in its batch, with logprobs asked for and penalties beside it."""
+    good = row("good", [0.0, 1.0, 9.0, 0.0], top_k=1, output=[1], presence_penalty=1.0)
+    bad = row("bad", BAD_ROWS["NaN"], output=[2], presence_penalty=1.0)
+    rows = {"alone": [bad], "first": [bad, good, good], "last": [good, good, bad]}[place]
+    case = stacked(f"bad row {place}", *rows).asking("raw_logprobs", logprobs=2)
+    judge.contained(case, rows.index(bad))
+
+
 def test_ERR16_masks_that_leave_nothing(judge: Judge) -> None:
     """An allow-list whose only token is a bad word leaves nothing, and harms no other row."""
     good = row("good", [0.0, 0.0, 9.0, 0.0], top_k=1)
@@ -93,3 +103,39 @@ def test_ERR17_neighbours_keep_their_law(judge: Judge) -> None:
         judge.law(replace(good, name="good alone, bad rows being errors"))
     else:
         judge.law_beside_bad(case, 1)
+
+
+WIDE = normal(33, 42)
+EXTREMES: tuple[dict[str, Any], ...] = (
+    {"temperature": 1e-45},
+    {"temperature": 1e30},
+    {"top_k": 2**31},
+    {"top_p": 1e-30},
+    {"min_p": 1e-30},
+    {"repetition_penalty": 1e20},
+    {"repetition_penalty": 1e-20},
+    {"logit_bias": {0: 1e308, 1: -1e308}},
+    {"min_tokens": 2**40, "eos_token_id": 3, "stop_token_ids": tuple(range(32))},
+    {"bad_words": tuple((5, 6, i) for i in range(32)) * 20},
+    {"seed": 2**63 - 1},
+    {"seed": -(2**63)},
+)
+
+
+@pytest.mark.parametrize("params", EXTREMES, ids=lambda params: ",".join(params))
+def test_ERR18_legal_extremes(judge: Judge, params: dict[str, Any]) -> None:
+    """Parameters at the far ends of what is allowed act by the same rules."""
+    case = row("extreme", WIDE, prompt=[2], output=[5, 6], **params)
+    if case.requests[0].params.greedy:
+        judge.greedy(case)
+    else:
+        judge.filters(case)
+
+
+@pytest.mark.parametrize("odd", [-7, 10**6, 2**31], ids=str)
+def test_ERR17_ERR18_ids_in_histories_that_no_vocabulary_has(judge: Judge, odd: int) -> None:
+    """An id in a history that is neither a token nor padding harms no other row and crashes nothing."""
+    penalties: dict[str, Any] = {"repetition_penalty": 2.0, "presence_penalty": 1.0}
+    good = row("good", [0.0, 9.0, 8.0, 7.0], top_k=1, prompt=[3], output=[2], **penalties)
+    strange = row("strange", [3.0, 2.0, 1.0, 0.0], prompt=[odd], output=[1, odd], **penalties)
+    judge.survives(stacked("strange between", good, strange, good), 1)

@@ -74,6 +74,17 @@ def test_PEN09_padding_counts_as_nothing(judge: Judge) -> None:
     exactly(judge, stacked("two padded rows", padded, padded))
 
 
+@pytest.mark.parametrize("vocab", [32, 33, 64])
+def test_PEN09_PEN14_the_padding_id(judge: Judge, vocab: int) -> None:
+    """The padding id V in prompt or output changes no logit of its own row or of the next."""
+    logits = [4.0 - 8.0 * i / vocab for i in range(vocab)]
+    padded = row("padded", logits, prompt=[3, vocab, vocab], output=[vocab - 1, vocab], **ALL)
+    exactly(
+        judge,
+        stacked("padded between", row("first", logits, **ALL), padded, row("next", logits, **ALL)),
+    )
+
+
 def test_PEN10_neutral_values(judge: Judge) -> None:
     """Neutral penalties change nothing."""
     exactly(judge, row("neutral", SIGNS, prompt=[0], output=[1, 1], repetition_penalty=1.0))
