@@ -20,7 +20,7 @@ def test_the_same_key_is_made_once() -> None:
 
 def test_what_was_used_longest_ago_goes_first() -> None:
     """Beyond the limit the entry that was not used lately leaves, and the size follows."""
-    memory = Memory(limit=3 * ENTRY)
+    memory = Memory(limit=4 * ENTRY)
     for name in ("a", "b", "a", "c"):
         memory.get(name, lambda: (np.zeros(100),))
     assert (list(memory.entries), memory.size) == (["a", "c"], 2 * (ENTRY + 800))
