@@ -27,6 +27,7 @@ from aliquot.conformance.causes import (
     of_draws,
     of_reported,
 )
+from aliquot.conformance.corpus.crafted import normal
 from aliquot.conformance.faults import FAULTS
 from aliquot.conformance.faults.fault import Fault
 from aliquot.contract.batch import Added, BatchUpdate, MoveDirectionality, Request
@@ -92,9 +93,9 @@ def _certain(backend: Any, case: Case) -> Any:
 def of_id(backend: Any, case: Case, r: int) -> Cause | None:
     """Compares where many draws leave the vocabulary, or rows are marked that need not be."""
 
-    own = case.only([r])
+    part = case.only(list(range(min(len(case.requests), MOST_ROWS))))
     return merged(
-        of_answer(lambda b: _outside(token_ids(_sampled(b, own)), case.vocab_size), backend),
+        of_answer(lambda b: _outside(token_ids(_sampled(b, part)), case.vocab_size), backend),
         of_answer(lambda b: _outside(token_ids(_sampled(b, EVEN)), 5), backend, _drawing()),
     )
 
@@ -115,7 +116,7 @@ def of_token(backend: Any, case: Case, r: int) -> Cause | None:
     if not case.requests[r].params.greedy:
         return None
     token = token_ids(_sampled(backend, case))[r]
-    return of_draws(case, r, np.array([token]), backend.capabilities)
+    return of_draws(case, r, np.array([token]), backend.capabilities, copies=1)
 
 
 def of_logprobs(backend: Any, case: Case, r: int) -> Cause | None:
@@ -124,7 +125,7 @@ def of_logprobs(backend: Any, case: Case, r: int) -> Cause | None:
     answer = arrays.read(output, case, backend.capabilities)
     if answer.logprobs is None:
         return None
-    return of_reported(case, r, int(answer.ids[r]), answer, backend.capabilities)
+    return of_reported(case, r, answer, backend.capabilities)
 
 
 def of_noise(backend: Any, case: Case, r: int) -> Cause | None:
@@ -203,6 +204,7 @@ def _repeats(ids: Sequence[int]) -> bool:
     return len(set(ids)) <= len(ids) // 2
 
 
+RISING = row("rising", np.linspace(0.0, 0.01, FLAT.size), seed=SEED)
 PROBES: dict[str, Call] = {
     "rows repeat": lambda b: _repeats(_ids(b, *[_flat()] * FEW)),
     "many rows repeat": lambda b: _repeats(_ids(b, *[_flat()] * MANY)),
@@ -222,7 +224,7 @@ SEED_PROBES: dict[str, Call] = {
     "first beside none": lambda b: _ids(b, _flat(seed=SEED), _flat())[0] == _seeded(b),
     "first beside seeded": lambda b: _ids(b, _flat(seed=SEED), _flat(seed=5))[0] == _seeded(b),
     "last beside seeded": lambda b: _ids(b, _flat(seed=5), _flat(seed=SEED))[1] == _seeded(b),
-    "beside a filter": lambda b: _ids(b, _flat(seed=SEED), _flat(seed=5, top_k=1))[0] == _seeded(b),
+    "beside a filter": lambda b: _ids(b, RISING, _flat(seed=5, top_p=0.5))[0] == _ids(b, RISING)[0],
     "equal seeds, first and second": lambda b: _agree(_ids(b, *[_flat(seed=SEED)] * 3)[:2]),
     "equal seeds, second and third": lambda b: _agree(_ids(b, *[_flat(seed=SEED)] * 3)[1:]),
     "unseeded beside seeded repeat": lambda b: _repeats(
@@ -307,6 +309,47 @@ def _all_probes(backend: Any) -> dict[str, Any]:
     return {name: probe(backend) for name, probe in (PROBES | SEED_PROBES | STATE_PROBES).items()}
 
 
+# Rows in a batch
+
+FILTERS: tuple[dict[str, Any], ...] = (
+    {"top_k": 20},
+    {"top_p": 0.7},
+    {"min_p": 0.1, "temperature": 0.8},
+    {"top_k": 50, "top_p": 0.8},
+    {},
+    {"temperature": 0.0},
+)
+CROWD = stacked(
+    "crowd",
+    *(
+        row("row", np.round(normal(200, 900 + i), i % 3), **FILTERS[i % len(FILTERS)])
+        for i in range(MOST_ROWS)
+    ),
+).asking("processed_logits", logprobs=-1)
+"""Rows of many kinds, some with ties, whose values one call shows."""
+
+
+def of_crowd(backend: Any, case: Case, r: int) -> Cause | None:
+    """Compares which tokens the rows of one large batch keep."""
+    seen = _kept(backend)
+    changing = [f for f in FAULTS.values() if f.requests or f.logits or f.profile or f.backend]
+    if seen == _kept(OracleBackend()):
+        return None
+    words = "the rows of a batch keep what they then keep"
+    return explained(words, [f for f in changing if _kept_by(f.name) == seen])
+
+
+def _kept(backend: Any) -> bytes:
+    shown = _sampled(backend, CROWD).logprobs
+    values = np.zeros(0) if shown is None else arrays.to_numpy(shown.values)
+    return np.packbits(values > -np.inf).tobytes()
+
+
+@cache
+def _kept_by(name: str) -> bytes:
+    return _kept(FAULTS[name].make())
+
+
 # The batch's state
 
 SWAP, ONE_WAY = MoveDirectionality.SWAP, MoveDirectionality.UNIDIRECTIONAL
@@ -388,6 +431,7 @@ EXPLAINERS: tuple[tuple[tuple[str, ...], Explainer], ...] = (
     (("IO08",), of_id),
     (("DRAW03", "DRAW04", "SEED"), of_probes),
     (("DRAW05", "DRAW06", "DRAW08", "DRAW09"), of_noise),
+    (("INV03", "INV08"), of_crowd),
     (("STATE", "SEED"), of_state),
     (("LOGP", "RANK", "IO04"), of_logprobs),
     (("GREEDY", "MINP", "IO", "ALLOW", "BADW", "MINTOK", "BIAS", "GRAM", "PEN", "THINK"), of_token),

@@ -19,10 +19,10 @@ from aliquot.conformance.adapters.oracle import DECLARED, subset
 from aliquot.conformance.backend import Capabilities
 from aliquot.conformance.case import Case
 from aliquot.conformance.faults import FAULTS
-from aliquot.conformance.faults.fault import Fault
+from aliquot.conformance.faults.fault import Fault, with_params
 from aliquot.contract.batch import Batch
 from aliquot.contract.clauses import clauses
-from aliquot.contract.output import Logprobs, SamplerOutput
+from aliquot.contract.output import SamplerOutput
 from aliquot.contract.profile import FREEDOMS, Freedom, Profile
 from aliquot.oracle import logprobs, pipeline
 from aliquot.oracle.softmax import log_softmax
@@ -51,13 +51,14 @@ class Cause:
 
 @dataclass(frozen=True)
 class Alternative:
-    """What a rule makes of row 0 of a batch of one; `outcome` is None when the row then has no law."""
+    """What a rule makes of one row of a batch; `outcome` is None when the row then has no law."""
 
     about: str
     clauses: tuple[str, ...]
     batch: Batch
     outcome: pipeline.Outcome | None
     fault: Fault | None = None
+    row: int = 0
 
     @cached_property
     def shown(self) -> Rows:
@@ -68,15 +69,15 @@ class Alternative:
             return self._reported_row(self.fault)
         rows = logprobs.visible_logits(self.outcome, self.batch)
         logits = self.batch.logprobs_mode.endswith("logits")
-        return np.asarray((rows if logits else log_softmax(rows))[0])
+        row = rows[[self.row]]
+        return np.asarray((row if logits else log_softmax(row))[0])
 
     def _reported_row(self, fault: Fault) -> Rows:
-        whole = _asking_whole_rows(self.batch)
-        token = np.array([int(self.law.argmax())])
         assert self.outcome is not None
-        reported = fault.reported(self.outcome, whole, token)
+        ids = self.outcome.law.argmax(axis=1)
+        reported = fault.reported(self.outcome, _asking_whole_rows(self.batch), ids)
         assert reported is not None
-        return np.asarray(reported.values[0], dtype=np.float64)
+        return np.asarray(reported.values[self.row], dtype=np.float64)
 
     @property
     def bends(self) -> Callable[[Rows], Rows] | None:
@@ -86,7 +87,7 @@ class Alternative:
     @property
     def costly(self) -> bool:
         """Whether the law of a faulty draw would take seconds to compute."""
-        left = 0 if self.outcome is None else int(np.count_nonzero(self.outcome.law))
+        left = 0 if self.outcome is None else int(np.count_nonzero(self.outcome.law[self.row]))
         return self.bends is not None and left > MOST_BENT
 
     @cached_property
@@ -94,18 +95,20 @@ class Alternative:
         """The law of the drawn token; nothing where the row has none."""
         if self.outcome is None:
             return np.zeros(self.batch.vocab_size)
-        own = np.asarray(self.outcome.law[0])
+        own = np.asarray(self.outcome.law[self.row])
         if self.fault and self.fault.token_map:
             own = np.bincount(self.fault.token_map(np.arange(own.size)), own, own.size)
-        greedy = self.batch.requests[0].params.greedy
+        greedy = self.batch.requests[self.row].params.greedy
         return own if self.bends is None or greedy else self.bends(own)
 
-    def reported(self, token: int) -> Logprobs | None:
-        """The logprobs beside a sampled token."""
+    def reported(self, ids: Ids) -> tuple[Rows, int] | None:
+        """The values and the rank beside the sampled token, given the ids [n] of all rows of the case."""
         if self.outcome is None:
             return None
         report = self.fault.reported if self.fault else logprobs.gather
-        return report(self.outcome, self.batch, np.array([token]))
+        found = report(self.outcome, self.batch, ids)
+        assert found is not None
+        return found.values[self.row].astype(np.float64), int(found.ranks[self.row])
 
 
 def of_support(
@@ -150,19 +153,17 @@ def of_draws(
     return explained(f"the draws are 10^{most / math.log(10):.0f} times likelier", likeliest)
 
 
-def of_reported(
-    case: Case, r: int, token: int, answer: arrays.Answer, declared: Capabilities
-) -> Cause | None:
+def of_reported(case: Case, r: int, answer: arrays.Answer, declared: Capabilities) -> Cause | None:
     """The alternatives whose logprobs beside the sampled token lie nearest to those returned for a row."""
     assert answer.logprobs is not None
     assert answer.ranks is not None
     values, rank = answer.logprobs[r].astype(np.float64), int(answer.ranks[r])
 
     def distance(other: Alternative) -> float:
-        found = other.reported(token)
-        if found is None or int(found.ranks[0]) != rank:
+        found = other.reported(answer.ids if len(other.batch) > 1 else answer.ids[[r]])
+        if found is None or found[1] != rank:
             return UNLIKE
-        return error(_widened(found.values[0], values.size), values)
+        return error(_widened(found[0], values.size), values)
 
     errors = [(distance(o), o) for o in _alternatives(case, r, declared)]
     same = nearest(errors, distance(_contract(case, r, declared)))
@@ -259,9 +260,8 @@ def _widened(values: npt.NDArray[Any], width: int) -> Rows:
 
 
 def _asking_whole_rows(batch: Batch) -> Batch:
-    request = batch.requests[0]
-    params = replace(request.params, logprobs=-1, logprob_token_ids=None)
-    return replace(batch, requests=[replace(request, params=params)])
+    whole = {"logprobs": -1, "logprob_token_ids": None}
+    return replace(batch, requests=[with_params(r, **whole) for r in batch.requests])
 
 
 @dataclass(frozen=True)
@@ -291,6 +291,11 @@ class _Row:
     def outcome(self) -> pipeline.Outcome | None:
         """What the contract makes of the row."""
         return self.run(self.logits[[self.r]], self.batch, self.profile)
+
+    @cached_property
+    def of_whole(self) -> pipeline.Outcome | None:
+        """What the contract makes of the whole case, for rules that mix its rows up."""
+        return self.run(self.logits, self.whole, self.profile)
 
     def run(
         self, logits: Any, batch: Batch, profile: Profile, steps: pipeline.Steps | None = None
@@ -335,13 +340,15 @@ def _alternatives(case: Case, r: int, declared: Capabilities) -> list[Alternativ
 
 
 def _of_fault(row: _Row, fault: Fault) -> Alternative | None:
+    if fault.report_values:
+        return Alternative(fault.about, fault.clauses, row.whole, row.of_whole, fault, row.r)
     batch = subset(fault.changed_batch(row.whole), [row.r])
     logits = fault.changed_logits(row.logits)[[row.r]]
     freedoms: dict[str, Any] = dict(fault.profile(row.whole)) if fault.profile else {}
     profile = replace(row.profile, **freedoms)
     moved = bool(freedoms) or not _same_input(row, batch, logits)
     stepped = fault.steps is not None and row.changed_by(fault.steps, profile)
-    drawn = fault.outcome or fault.law or fault.report_values or fault.token_map
+    drawn = fault.outcome or fault.law or fault.token_map
     if not (moved or stepped or drawn or fault.output):
         return None
     outcome = row.run(logits, batch, profile, fault.steps) if moved or stepped else row.outcome

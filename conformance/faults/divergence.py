@@ -68,7 +68,7 @@ FAULTS = (
         about="noise belongs to ranks instead of ids as soon as one row of the batch filters",
         report="sgl-project/sglang PR 35697",
         group="F15",
-        clauses=("SEED02", "DRAW09"),
+        clauses=("SEED02", "INV03", "INV08", "DRAW09"),
         backend=NoiseByRank,
     ),
     Fault(

@@ -17,7 +17,7 @@ from aliquot.reports.results import CheckResult, Verdict, ranked_failures
 
 KNOWN = FAULTS | EQUIVALENTS
 LARGE = re.compile(
-    r"large|real_rows|prompts_|decode_|nearly_flat|generated|far_tail|16_bit_rows|N\(0|V = \d\d|\[\d{5,}"
+    r"large_(rows|vocab)|real_rows|prompts_|decode_|nearly_flat|generated|far_tail|16_bit_rows|N\(0|V = \d\d|\[\d{5,}"
 )
 """Names of checks whose rows have large vocabularies, or that look at many rows."""
 
