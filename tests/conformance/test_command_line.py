@@ -3,11 +3,15 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from command import aliquot
+
+from aliquot.conformance.case import row, stacked
+from aliquot.contract.batch import ThinkingMarkers
 
 BROKEN_BACKENDS = """
 import os
@@ -133,6 +137,8 @@ def test_a_backend_that_ends_its_process_is_a_finding(folder: Path) -> None:
     [
         ("run", "--tier", "nosuch"),
         ("run", "--seed", "-1"),
+        ("run", "--time-limit", "0"),
+        ("run", "--budget", "-1"),
         ("list", "nosuch"),
         ("run", "--backend", "oracle", "--only", "NOSUCH01"),
         ("explain", "nosuch.json"),
@@ -162,11 +168,11 @@ def test_a_report_path_that_is_a_file_is_refused_before_the_run(folder: Path) ->
 
 
 def test_the_same_seed_gives_the_same_results_whatever_the_workers(folder: Path) -> None:
-    """Two workers and none write the same bytes."""
-    for workers in ("0", "2"):
+    """Two workers and a run without any write the same bytes."""
+    for number, workers in (("0", ["--in-process"]), ("2", ["-n", "2"])):
         ended = aliquot(
-            "run", "--backend", "oracle", "--tier", "smoke", "--only", "DRAW01_the_law[", "-n", workers,
-            "--report", f"out{workers}", cwd=folder,
+            "run", "--backend", "oracle", "--tier", "smoke", "--only", "DRAW01_the_law[", *workers,
+            "--report", f"out{number}", cwd=folder,
         )  # fmt: skip
         assert ended.code == 0
     names = ("results.json", "index.html", "junit.xml", "summary.md")
@@ -215,6 +221,22 @@ def test_lists(folder: Path, what: str, said: str) -> None:
     assert any(line.startswith(said) for line in ended.out.splitlines())
 
 
+def test_a_listed_backend_says_what_it_lacks(folder: Path) -> None:
+    """An adapter whose package is absent is marked, and no other."""
+    (folder / "lacking.py").write_text("import os\nimport nosuch.part\nBackend = object\n")
+    metadata = folder / "lacking-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: lacking\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(
+        "[aliquot.backends]\nlacking = lacking:Backend\ngone = nosuch.adapter:Backend\n"
+    )
+    ended = aliquot("list", "backends", cwd=folder, PYTHONPATH=str(folder))
+    lines = {line.split()[0]: line for line in ended.out.splitlines()}
+    assert "needs nosuch, which is not installed" in lines["lacking"]
+    assert "needs nosuch, which is not installed" in lines["gone"]
+    assert "needs" not in lines["oracle"]
+
+
 def test_help_does_not_import_torch() -> None:
     """The command line starts without torch, SciPy and matplotlib."""
     code = (
@@ -235,6 +257,26 @@ def test_explain_shows_what_each_step_removed(folder: Path) -> None:
     assert rows["top_k"] == ["2", "0.8808", "2", "-"]
     assert rows["top_p"] == ["1", "0.7311", "1", "-"]
     assert "removed 2 with" in (folder / "page.html").read_text()
+
+
+def test_explain_replays_a_bitmask_and_thinking_markers(folder: Path) -> None:
+    """A witness keeps the bits of its row and the markers, and they act when it is explained."""
+    ids = [0.0] * 4
+    masked = replace(
+        stacked("two", row("a", ids), row("b", ids)),
+        grammar_bitmask=np.array([[15], [5]], np.int32),
+    )
+    markers = ThinkingMarkers(start=(1,), end=(2,))
+    thinking = replace(row("c", ids, output=[1, 3], thinking_token_budget=1), thinking=markers)
+    for witness, step, shown in (
+        (masked.witness(1), "grammar", ["2", "0.5000"]),
+        (thinking.witness(0), "thinking_budget", ["4", "1.0000", "-", "1"]),
+    ):
+        (folder / "case.json").write_text(json.dumps(witness))
+        ended = aliquot("explain", "case.json", cwd=folder)
+        steps = {line.split()[0]: line.split()[1:] for line in ended.out.splitlines()[2:]}
+        assert ended.code == 0
+        assert steps[step][: len(shown)] == shown
 
 
 def test_explain_on_a_real_row(folder: Path) -> None:
@@ -320,6 +362,9 @@ def test_names_are_printed_as_they_are(folder: Path) -> None:
         '{"logits": [1, 2], "output_token_ids": null}',
         '{"logits": [1, 2], "params": {"logit_bias": [1]}}',
         '{"logits": [1, 2], "params": {"bad_words": 5}}',
+        '{"logits": [1, 2], "grammar_bitmask": [1, 2]}',
+        '{"logits": [1, 2], "grammar_bitmask": "x"}',
+        '{"logits": [1, 2], "thinking": 3}',
         '{"logits": [' + "9" * 400 + "]}",
         "[1]",
     ],

@@ -235,6 +235,7 @@ def crashed_run() -> RunResults:
             case,
             Verdict.FAIL,
             clauses=("ERR18",),
+            title="No crash",
             reason=f"wanted an answer or an exception, got {got}",
             finding=Finding(
                 witness={"case": case, "call": "sample", "logits": logits, "params": {"top_k": 2}},

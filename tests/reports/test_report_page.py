@@ -247,7 +247,9 @@ def test_plot_is_drawn(page: report_browser.Page, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("width", [360, 390, 800, 1400])
-@pytest.mark.parametrize("make", [samples.failing_run, samples.hostile_run])
+@pytest.mark.parametrize(
+    "make", [samples.failing_run, samples.known_run, samples.crashed_run, samples.hostile_run]
+)
 def test_nothing_overflows(
     make: Any, width: int, page: report_browser.Page, tmp_path: Path
 ) -> None:
@@ -271,6 +273,61 @@ def test_page_without_scripts_has_verdict_findings_and_clauses() -> None:
     assert plain.count("aliquot run --backend fast --tier pr --seed 1 --only") == 3
     assert re.findall(r"TOPK03\s+Ties at the k-th all stay\s+must\s+11\s+(\w+)", plain) == ["FAIL"]
     assert "<noscript>" in page
+
+
+def _plain(run: RunResults) -> str:
+    """The words of a page without its script's data."""
+    page = to_html(run).split('<script type="application/json"')[0].partition("<body>")[2]
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", page)).split())
+
+
+def test_known_failures_are_listed_with_date_reason_and_link() -> None:
+    """A green page names each known failure, its last day, reason, link and what came."""
+    page, plain = to_html(samples.known_run()), _plain(samples.known_run())
+    assert "Known failures 2 checks failed as listed" in plain
+    assert re.search(r"KNOWN until 2030-12-31 topk/TOPK03/bf16-row-3 TOPK03 ties are cut", plain)
+    assert plain.count("Got support {2, 3}: token 4 is never drawn") == 2
+    assert '<a href="https://example.org/issues/7" rel="noreferrer">' in page
+    assert 'id="findings"' not in page
+
+
+def test_a_known_failures_link_is_followed_only_to_the_web() -> None:
+    """A link with another scheme is shown as text."""
+    run = samples.known_run()
+    checks = [
+        dataclasses.replace(check, known=dataclasses.replace(check.known, link="javascript:hit()"))
+        if check.known
+        else check
+        for check in run.checks
+    ]
+    page = to_html(samples.run(checks))
+    assert "javascript:hit()" in page
+    assert 'href="javascript' not in page
+
+
+def test_many_known_failures_are_cut() -> None:
+    """Of many known failures the first are listed and the others counted."""
+    known = next(check for check in samples.known_run().checks if check.known)
+    checks = [dataclasses.replace(known, id=f"{n:03}") for n in range(FULL_FINDINGS + 7)]
+    plain = _plain(samples.run(checks))
+    assert plain.count("until 2030-12-31") == FULL_FINDINGS
+    assert "7 more checks failing as known" in plain
+
+
+def test_each_clause_states_what_its_checks_can_find() -> None:
+    """The table gives the smallest effect of a clause whose checks draw, with its test; the head, what was spent."""
+    plain = _plain(samples.passing_run())
+    assert re.search(r"LAW02 Rows are independent .*? 0\.031 chi-square, pooled PASS", plain)
+    assert re.search(r"IO01 Logits are a matrix of rows must 8 PASS", plain)
+    assert "False-alarm bound 10⁻⁶ , 4.0\N{MULTIPLICATION SIGN}10⁻⁷ spent on 40 checks" in plain
+
+
+def test_a_hang_is_a_finding_with_its_call() -> None:
+    """The page of a run with a hang and a crash shows what was asked, and how it ended."""
+    plain = _plain(samples.crashed_run())
+    assert "Got the process ended in sample: Segmentation fault" in plain
+    assert "1 more check of this clause failed" in plain
+    assert "call sample" in plain
 
 
 def test_missing_browser_fails_clearly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
