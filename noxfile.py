@@ -95,20 +95,23 @@ def wheel(session: nox.Session) -> None:
 
 
 @nox.session
-def bench(session: nox.Session) -> None:
-    """The production sampler beside other samplers and the speed of the oracle, into docs/.
+@nox.parametrize("release", ["0.32.0", "0.25.1"])
+def bench(session: nox.Session, release: str) -> None:
+    """The production sampler beside vLLM's, transformers' and a plain sort; table and plots go to docs/benchmark."""
+    install(session, "-e", ".")
+    lists = ROOT / "benchmarks" / "real_backends"
+    session.install("--no-deps", "-r", str(lists / f"vllm-{release}.txt"))
+    out = str(ROOT / "docs" / "benchmark" / f"vllm-{release}")
+    environment = {"VLLM_LOGGING_LEVEL": "ERROR"}
+    command = ("python", "benchmarks/sampler_bench.py", "--docs", "--out", out)
+    session.run(*command, *session.posargs, env=environment)
 
-    Other samplers take part where they are installed: `nox -s bench -- --with-vllm LIST` adds the packages of a
-    requirements file.
-    """
-    arguments = list(session.posargs)
-    install(session, "-e", ".", "transformers")
-    if "--with-vllm" in arguments:
-        place = arguments.index("--with-vllm")
-        session.install("--no-deps", "-r", arguments[place + 1])
-        del arguments[place : place + 2]
-    session.run("python", "benchmarks/sampler_bench.py", "--docs", *arguments)
-    session.run("python", "benchmarks/oracle_speed.py")
+
+@nox.session
+def oracle_speed(session: nox.Session) -> None:
+    """The speed of the oracle, into docs/."""
+    install(session, "-e", ".")
+    session.run("python", "benchmarks/oracle_speed.py", *session.posargs)
 
 
 @nox.session

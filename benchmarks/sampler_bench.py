@@ -149,7 +149,7 @@ def main() -> None:
     """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--corpus", type=Path, default=Path("conformance/corpus"))
-    parser.add_argument("--out", type=Path, default=Path("docs/benchmark"))
+    parser.add_argument("--out", type=Path, default=Path("out/benchmark"))
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--clock", choices=CLOCKS, default="wall")

@@ -33,14 +33,18 @@ class Input:
 
 PENALTIES = {"repetition_penalty": 1.2, "frequency_penalty": 0.1, "presence_penalty": 0.1}
 MIXED = (
-    P(temperature=0.0),
-    P(temperature=0.8, top_k=50, top_p=0.9),
-    P(top_p=0.9),
+    P(temperature=0.0, logit_bias={7: 2.0}),
+    P(temperature=0.8, top_k=50, top_p=0.9, logprobs=5),
+    P(top_p=0.9, seed=1),
     P(min_p=0.05, temperature=1.3),
     P(top_k=50, **PENALTIES),
     P(top_p=0.95, **PENALTIES),
     P(),
-    P(temperature=0.7),
+    P(temperature=0.7, seed=1),
+    P(min_tokens=OUTPUT + 1, stop_token_ids=[2]),
+    P(top_k=50, bad_words=[[3], [4, 5]]),
+    P(top_p=0.9, allowed_token_ids=range(1000)),
+    P(top_k=1000, top_p=0.99),
 )
 CASES = (
     Case("greedy", (P(temperature=0.0),)),

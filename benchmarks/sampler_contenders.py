@@ -2,7 +2,6 @@
 
 import importlib.metadata
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -26,59 +25,21 @@ def aliquot_step(batch: Batch) -> Step:
 
 
 def vllm_step(batch: Batch) -> Step:
-    """vLLM's Sampler with its native CPU kernels loaded."""
+    """vLLM's Sampler with its native CPU kernels loaded, its metadata from vLLM's own persistent batch."""
     from vllm.platforms import current_platform
-
-    current_platform.import_kernels()
     from vllm.v1.sample.sampler import Sampler as VllmSampler
 
-    sampler, metadata = VllmSampler(), _vllm_metadata(batch)
-    return lambda logits: sampler(logits, metadata)
+    from aliquot.conformance.adapters.vllm import NO_MARKERS, PersistentBatch
 
-
-def _vllm_metadata(batch: Batch) -> Any:
-    from vllm.v1.sample.logits_processor.state import LogitsProcessors
-    from vllm.v1.sample.metadata import SamplingMetadata
-
-    params = [r.params.effective() for r in batch.requests]
-    top_k = [p.top_k if p.top_k > 0 else batch.vocab_size for p in params]
-    return SamplingMetadata(
-        temperature=None if batch.all_greedy else _column(params, "temperature"),
-        all_greedy=bool(batch.all_greedy),
-        all_random=bool(batch.all_random),
-        top_p=_column(params, "top_p") if any(p.top_p < 1 for p in params) else None,
-        top_k=torch.tensor(top_k, dtype=torch.int32) if min(top_k) < batch.vocab_size else None,
-        generators={
-            row: torch.Generator().manual_seed(p.seed)
-            for row, p in enumerate(params)
-            if p.seed is not None
-        },
-        max_num_logprobs=batch.max_num_logprobs,
-        no_penalties=all(p.repetition_penalty == 1 for p in params),
-        prompt_token_ids=torch.tensor([r.prompt_token_ids for r in batch.requests]),
-        frequency_penalties=_column(params, "frequency_penalty"),
-        presence_penalties=_column(params, "presence_penalty"),
-        repetition_penalties=_column(params, "repetition_penalty"),
-        output_token_ids=[r.output_token_ids for r in batch.requests],
-        allowed_token_ids_mask=None,
-        bad_words_token_ids={},
-        logitsprocs=LogitsProcessors([_vllm_min_p(params)]),
+    current_platform.import_kernels()
+    sampler, first = VllmSampler(), batch.requests[0]
+    longest = len(first.prompt_token_ids or ()) + len(first.output_token_ids) + 1
+    held = PersistentBatch(
+        batch.vocab_size, len(batch), longest, NO_MARKERS, sampler.topk_topp_sampler
     )
-
-
-def _column(params: list[Any], name: str) -> Tensor:
-    return torch.tensor([getattr(p, name) for p in params], dtype=torch.float32)
-
-
-def _vllm_min_p(params: list[Any]) -> Any:
-    from vllm.v1.sample.logits_processor.builtin import MinPLogitsProcessor
-    from vllm.v1.sample.logits_processor.interface import BatchUpdate
-
-    config: Any = SimpleNamespace(scheduler_config=SimpleNamespace(max_num_seqs=len(params)))
-    processor = MinPLogitsProcessor(config, torch.device("cpu"), False)
-    added: Any = [(row, p, [], []) for row, p in enumerate(params)]
-    processor.update_state(BatchUpdate(batch_size=len(params), removed=[], added=added, moved=[]))
-    return processor
+    held.become(dict(enumerate(batch.requests)))
+    held.batch.refresh_metadata()
+    return lambda logits: sampler(logits, held.batch.sampling_metadata)
 
 
 def transformers_step(batch: Batch) -> Step:

@@ -1,4 +1,4 @@
-"""The benchmark's table and plots from its JSON: `python benchmarks/sampler_report.py docs/benchmark`."""
+"""The benchmark's table and plots from its JSON: `python benchmarks/sampler_report.py docs/benchmark/vllm-0.32.0`."""
 
 import json
 import sys
