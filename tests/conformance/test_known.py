@@ -2,6 +2,8 @@
 
 import datetime
 import json
+import re
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +159,19 @@ def test_a_malformed_file_is_one_line(tmp_path: Path, text: str, said: str) -> N
         read(path, TODAY)
     assert str(caught.value).startswith(f"--known {path}: {said}")
     assert "\n" not in str(caught.value)
+
+
+def test_the_guides_example_is_valid(tmp_path: Path) -> None:
+    """The file in docs/ci.md can be read, and its check is one that the suites have."""
+    text = (Path(__file__).parents[2] / "docs" / "ci.md").read_text()
+    (example,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "known.toml").write_text(example)
+    first, second = read(tmp_path / "known.toml", TODAY).entries
+    module = find_spec("aliquot.conformance.suites.test_filters")
+    assert module
+    assert module.origin
+    assert f"def test_{first.check.partition('[')[0]}(" in Path(module.origin).read_text()
+    assert (second.clause, second.says) == ("LOGP07", "ranks")
 
 
 BACKEND = """
