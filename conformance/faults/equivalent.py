@@ -12,7 +12,7 @@ import numpy as np
 from aliquot.conformance.faults.fault import Draw, Fault, Ids, by_size, per_row
 from aliquot.contract.batch import Batch
 from aliquot.contract.output import Logprobs
-from aliquot.oracle import law, logprobs, min_p, top_k, top_p
+from aliquot.oracle import greedy, law, logprobs, min_p, top_k, top_p
 from aliquot.oracle.pipeline import CONTRACT, Context, Outcome, Rows, moved, replaced
 from aliquot.oracle.softmax import log_softmax, softmax
 
@@ -23,8 +23,14 @@ FILL = -1e30
 CHUNK = 256
 
 
-def _normalised_first(row: Rows, r: int, context: Context) -> Rows:
-    return np.asarray(log_softmax(row[None])[0] / context.params[r].temperature)
+def _normalised_first(outcome: Outcome, batch: Batch) -> Outcome:
+    """softmax(log_softmax(l) / T) = softmax(l / T), for what the filters left."""
+    context = Context(batch)
+    given = zip(batch.requests, context.params, strict=True)
+    heat = np.array([1.0 if r.params.greedy else p.temperature for r, p in given])[:, None]
+    filtered = log_softmax(outcome.filtered * heat) / heat
+    law = greedy.one_hot(softmax(filtered), outcome.greedy_ids, greedy.is_greedy(context))
+    return replace(outcome, filtered=filtered, law=law)
 
 
 def _ratio_of_probabilities(row: Rows, r: int, context: Context) -> Rows:
@@ -104,7 +110,8 @@ def _reported_in_chunks(outcome: Outcome, batch: Batch, ids: Ids) -> Logprobs | 
     if right is None or not batch.logprobs_mode.endswith("logprobs"):
         return right
     shown = _log_softmax_in_chunks(logprobs.visible_logits(outcome, batch))
-    values = np.take_along_axis(shown, right.token_ids, axis=1).astype(np.float32)
+    with np.errstate(over="ignore", under="ignore"):
+        values = np.take_along_axis(shown, right.token_ids, axis=1).astype(np.float32)
     return replace(right, values=np.where(np.isfinite(right.values), values, right.values))
 
 
@@ -115,9 +122,9 @@ def _mutant(name: str, about: str, report: str, **changes: Any) -> Fault:
 _MUTANTS = (
     _mutant(
         "same-normalised-first",
-        "the log-softmax is divided by the temperature",
+        "the log-softmax of what the filters left is divided by the temperature",
         "MoonshotAI/Kimi-Audio PR 161",
-        steps=replaced(CONTRACT, "temperature", per_row(_normalised_first)),
+        outcome=_normalised_first,
         declares=LOGPROBS_ALONE,
     ),
     _mutant(

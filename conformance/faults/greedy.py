@@ -22,7 +22,9 @@ def _minus_one_for_greedy(row: Rows, r: int, context: Context) -> Rows:
 def _overflowing(row: Rows, r: int, context: Context) -> Rows:
     if not context.batch.requests[r].params.greedy:
         row /= context.params[r].temperature
-    return np.where(np.abs(row) > LARGEST_FLOAT16, np.sign(row) * np.inf, row)
+    row[row > LARGEST_FLOAT16] = np.inf
+    row[row < -LARGEST_FLOAT16] = -np.inf
+    return row
 
 
 def _greedy_places(output: SamplerOutput, logits: Any, batch: Batch) -> SamplerOutput:
