@@ -16,10 +16,11 @@ from aliquot.conformance.tiers import TIERS
 from aliquot.reports.results import CheckResult, Verdict, ranked_failures
 
 KNOWN = FAULTS | EQUIVALENTS
-LARGE = re.compile(
-    r"large_(rows|vocab)|real_rows|prompts_|decode_|nearly_flat|generated|far_tail|16_bit_rows|N\(0|V = \d\d|\[\d{5,}"
+LATE = re.compile(
+    r"large_(rows|vocab)|real_rows|prompts_|decode_|nearly_flat|generated|far_tail|16_bit_rows|N\(0"
+    r"|V = \d\d|\[\d{5,}|STATE06_history|INV03_.*batches|no_sharing|are_independent"
 )
-"""Names of checks whose rows have large vocabularies, or that look at many rows."""
+"""Names of the checks that take longest: of large vocabularies, of many rows, searches."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,14 +88,14 @@ def outcomes(
 
 
 def outcome(name: str, tier: str, seed: int, only: str | None = None) -> Outcome:
-    """Run the suites on one known sampler, in this process: large rows last, and only if nothing failed before."""
+    """Run the suites on one known sampler, in this process: the longest checks last, and only if nothing failed before."""
     start, known = time.perf_counter(), KNOWN[name]
     session = Session(f"fault:{name}", known.make(), TIERS[tier], seed)
     items = checks.collected(tier, seed, only)
-    small = [item for item in items if not LARGE.search(item.name)]
+    small = [item for item in items if not LATE.search(item.name)]
     found = [checks.judged(item, session) for item in small]
     if not any(check.verdict is Verdict.FAIL for check in found):
-        found += [checks.judged(item, session) for item in items if LARGE.search(item.name)]
+        found += [checks.judged(item, session) for item in items if LATE.search(item.name)]
     return described(known, causes.agreed(found), time.perf_counter() - start)
 
 
