@@ -72,9 +72,8 @@ class Sampler(nn.Module):
             return SamplerOutput(sampled_token_ids=self._ids(rows.new_empty(0, dtype=torch.int64)))
         source = Logits(rows)
         if state.plan.only_argmax:
-            return SamplerOutput(
-                sampled_token_ids=self._ids(self._mark_bad(source.peak.token, source.peak))
-            )
+            tokens = self._mark_bad(source.peak.token, source.peak)
+            return SamplerOutput(sampled_token_ids=self._ids(tokens))
         late = _after_late_processors(source, state)
         tokens, drawn = self._draw_rows(source, late, state)
         tokens = self._mark_bad(tokens, source.peak)
@@ -91,6 +90,7 @@ class Sampler(nn.Module):
         output: SamplerOutput = self(logits, state)
         return output
 
+    @torch.no_grad()
     def logprobs_of(
         self, logits: Tensor, token_ids: Tensor, num_logprobs: int = 0, *, normalise: bool = True
     ) -> Logprobs:
@@ -99,7 +99,8 @@ class Sampler(nn.Module):
         This yields prompt logprobs. `num_logprobs` adds the largest, -1 returns whole rows; without `normalise` the
         values are logits.
         """
-        return gather(Values(Logits(logits.float()), normalise=normalise), token_ids, num_logprobs)
+        source = Logits(logits.detach().float())
+        return gather(Values(source, normalise=normalise), token_ids, num_logprobs)
 
     def _mode(self, state: BatchState) -> tuple[str, str]:
         stage, kind = state.logprobs_mode.split("_")
@@ -195,9 +196,8 @@ class Sampler(nn.Module):
         return self._generators[device]
 
     def _mark_bad(self, tokens: Tensor, peak: Peak) -> Tensor:
-        return peak.marked(
-            tokens, peak.token if self.profile.bad_row == "any_valid_id" else INVALID_TOKEN
-        )
+        valid = self.profile.bad_row == "any_valid_id"
+        return peak.marked(tokens, peak.token if valid else INVALID_TOKEN)
 
     def _ids(self, tokens: Tensor) -> Tensor:
         ids = tokens.unsqueeze(1)

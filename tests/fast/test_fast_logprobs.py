@@ -124,6 +124,14 @@ def test_logprobs_of_given_tokens():
     assert got.ranks.tolist() == [1, 4]
 
 
+@pytest.mark.parametrize("rows", [0, 2])
+def test_logprobs_of_given_tokens_with_a_gradient(rows):
+    """Logits of a model in training mode, and no rows at all, are served as well."""
+    logits = TENTHS.repeat(rows, 1).requires_grad_()
+    got = Sampler().logprobs_of(logits, torch.zeros(rows, dtype=torch.int64))
+    assert (got.values.requires_grad, got.ranks.tolist()) == (False, [4] * rows)
+
+
 def test_processed_profile():
     """A sampler that declares processed logprobs returns those for the default mode."""
     got = run([[2.0, 0.0]], P(top_k=1, logprobs=-1), profile=Profile(logprobs="processed")).logprobs
