@@ -298,7 +298,13 @@ app.command(name="selftest")(selftest)
 def main() -> None:
     """Entry point: errors of use are one line, never a traceback."""
     try:
-        app()
-    except KeyboardInterrupt:
+        sys.exit(app(standalone_mode=False))
+    except (KeyboardInterrupt, typer.Abort):
         err.print("aliquot: interrupted")
         sys.exit(130)
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise
+        if said := " ".join(error.format_message().split()):
+            err.print(f"aliquot: {said}")
+        sys.exit(EXIT_WRONG_USE)
