@@ -88,7 +88,7 @@ def outcomes(
 
 
 def outcome(name: str, tier: str, seed: int, only: str | None = None) -> Outcome:
-    """Run the suites on one known sampler, in this process: the longest checks last, and only if nothing failed before."""
+    """Run the suites on one known sampler, in this process; the longest checks only if nothing failed before."""
     start, known = time.perf_counter(), KNOWN[name]
     session = Session(f"fault:{name}", known.make(), TIERS[tier], seed)
     items = checks.collected(tier, seed, only)

@@ -16,8 +16,8 @@ from aliquot.reports.results import CheckResult, Verdict
 CLASSES = {f"F{number}" for number in range(1, 16)} - {"F13"}
 REPORT = re.compile(r"[\w.-]+/[\w.-]+ (PR|issue) \d+")
 CHEAP = (
-    "TOPP01_mass_before_the_token", "TOPP04", "TOPP07", "TOPK01_the_k", "TOPK02", "TOPK06", "MINP0",
-    "TEMP01_logits_are_divided_once", "DRAW01_the_law[three", "DRAW05", "LOGP05", "LOGP10",
+    "TOPP01_mass_before_the_token", "TOPP07", "TOPK02", "TOPK06_fewer", "MINP01_threshold", "MINP03",
+    "DRAW01_the_law[three", "DRAW05", "LOGP05", "LOGP10",
 )  # fmt: skip
 
 
@@ -77,5 +77,5 @@ def test_a_named_check_kills_each_fault_and_names_it(name: str) -> None:
 def test_no_cheap_check_flags_an_equivalent_sampler(name: str) -> None:
     """An equivalent sampler passes the checks of filters, law, noise and logprobs."""
     found = judged(name, *CHEAP)
-    assert len(found) > 30
+    assert len(found) > 20
     assert [check.id for check in found if check.verdict in (Verdict.FAIL, Verdict.ERROR)] == []
