@@ -76,7 +76,7 @@ def test_time_left_is_drawn_on(seconds: float) -> None:
 def test_further_rounds_find_what_the_first_does_not() -> None:
     """A bias too small for the first round is found in the evidence of all, and the search stops there."""
     once = judged(lambda judge: judge.law(CASE), 0.0, Biased())
-    on = judged(lambda judge: judge.law(CASE), 1e6, Biased())
+    on = judged(lambda judge: judge.law(CASE), 100.0, Biased())
     evidence = [gate(result).log10_e or 0.0 for result in (once, on)]
     assert (once.verdict, on.verdict) == (Verdict.PASS, Verdict.FAIL)
     assert evidence[0] < -math.log10(ALPHA) <= evidence[1]
@@ -87,7 +87,7 @@ def test_further_rounds_find_what_the_first_does_not() -> None:
 def test_the_most_draws_end_a_check(monkeypatch: pytest.MonkeyPatch) -> None:
     """A check stops at the most draws that are kept, however much time is left."""
     monkeypatch.setattr(draws, "MOST_DRAWN", 10_000)
-    assert 10_000 <= gate(judged(lambda judge: judge.law(CASE), 1e9)).draws <= 20_000
+    assert 10_000 <= gate(judged(lambda judge: judge.law(CASE), 30.0)).draws <= 20_000
 
 
 @pytest.mark.usefixtures("clock")
