@@ -124,7 +124,7 @@ def of_values(case: Case, r: int, values: Rows, declared: Capabilities) -> Cause
     """The alternatives whose values lie nearest, if clearly nearer than the contract's."""
     contract = _contract(case, r, declared)
     errors = [(error(o.shown, values), o) for o in _alternatives(case, r, declared)]
-    same = nearest(errors, error(contract.shown, values))
+    same = nearest(errors, min(error(contract.shown, values), _spread(values)))
     return explained("the values are those that result", same)
 
 
@@ -166,7 +166,7 @@ def of_reported(case: Case, r: int, answer: arrays.Answer, declared: Capabilitie
         return error(_widened(found[0], values.size), values)
 
     errors = [(distance(o), o) for o in _alternatives(case, r, declared)]
-    same = nearest(errors, distance(_contract(case, r, declared)))
+    same = nearest(errors, min(distance(_contract(case, r, declared)), _spread(values)))
     return explained("the logprobs are those that result", same)
 
 
@@ -238,9 +238,15 @@ def error(shown: Rows, values: Rows) -> float:
 def nearest(errors: list[tuple[float, Rule]], contract: float) -> list[Rule]:
     """The rules that are as good as the best, if it is clearly nearer than the contract."""
     best = min((size for size, _ in errors), default=UNLIKE)
-    if not best * CLEARLY < contract:
+    if not (best * CLEARLY < contract or best == 0):
         return []
     return [rule for size, rule in errors if size <= best * AS_GOOD]
+
+
+def _spread(values: Rows) -> float:
+    """How far the values that are seen lie apart or from 0: what no rule explains misses by as much."""
+    finite = values[np.isfinite(values)]
+    return float(max(np.ptp(finite), np.abs(finite).max())) if finite.size else UNLIKE
 
 
 def _allowing(others: list[Alternative], ids: Ids) -> Cause | None:

@@ -276,11 +276,11 @@ def _dispatch() -> Table:
 
 
 def _faults() -> Table:
-    from aliquot.conformance.faults import FAULTS
+    from aliquot.conformance.faults import EQUIVALENTS, FAULTS
 
-    table = _table("fault", "report", "clause", "what is wrong")
-    for name, fault in FAULTS.items():
-        table.add_row(name, fault.report, " ".join(fault.clauses), fault.about)
+    table = _table("sampler", "class", "report", "clause", "what it does")
+    for name, fault in (FAULTS | EQUIVALENTS).items():
+        table.add_row(name, fault.group, fault.report, " ".join(fault.clauses), fault.about)
     return table
 
 

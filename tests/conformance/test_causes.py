@@ -1,0 +1,56 @@
+"""Causes: which rules explain what was seen, and which of them leads."""
+
+import numpy as np
+
+from aliquot.conformance import behaviour, causes
+from aliquot.conformance.adapters.fast import FastBackend
+from aliquot.conformance.adapters.oracle import DECLARED, OracleBackend
+from aliquot.conformance.case import row
+from aliquot.conformance.faults import FAULTS
+from aliquot.reports.results import CheckResult, Finding, Verdict
+
+ONE, OTHER = FAULTS["topk-one-more"].about, FAULTS["topk-one-is-32"].about
+
+
+def failed(name: str, *abouts: str) -> CheckResult:
+    """A failed check that these rules explain, the first leading."""
+    texts = tuple(f"the kept tokens are those that result if {about}" for about in abouts)
+    finding = Finding(
+        witness={}, wanted="", got="", reproduce="",
+        likely_cause=texts[0] if texts else None, explanations=texts,
+    )  # fmt: skip
+    return CheckResult(
+        id=name, clauses=("TOPK01",), group="filters", title="", case="", evidence="exact",
+        verdict=Verdict.FAIL, reason="", finding=finding,
+    )  # fmt: skip
+
+
+def test_the_rule_that_explains_most_failures_leads_them() -> None:
+    """A failure that two rules explain is led by the one that explains others too, and blames its clauses."""
+    checks = causes.agreed([failed("a", ONE, OTHER), failed("b", OTHER), failed("c")])
+    leads = [causes.about(c.finding.likely_cause or "") for c in checks if c.finding]
+    assert leads == [OTHER, OTHER, ""]
+    assert checks[0].finding is not None
+    assert checks[0].finding.blames == FAULTS["topk-one-is-32"].clauses
+
+
+def test_the_likeliest_cause_of_a_run() -> None:
+    """The rule that explains most findings is the run's cause; without an explanation there is none."""
+    findings = [c.finding for c in (failed("a", ONE), failed("b", OTHER, ONE)) if c.finding]
+    assert causes.likeliest(findings) == ONE
+    assert causes.likeliest([]) == ""
+
+
+def test_values_far_from_every_rule_have_no_cause() -> None:
+    """Values that neither the contract nor a known rule comes near to are not explained."""
+    case = row("three", [3.0, 2.0, 1.0], top_k=2).asking("processed_logits", logprobs=-1)
+    wild = np.array([7.0, -3.0, 11.0])
+    assert causes.of_values(case, 0, wild, DECLARED) is None
+
+
+def test_right_samplers_have_no_suspects() -> None:
+    """On the oracle and on the production sampler no probe finds a fault."""
+    case = row("three", [3.0, 2.0, 1.0])
+    clauses = ("ERR16", "IO08", "DRAW03", "DRAW05", "INV03", "STATE01", "LOGP02", "GREEDY01")
+    for backend in (OracleBackend(), FastBackend()):
+        assert behaviour.suspected(backend, clauses, case, 0) is None
