@@ -111,21 +111,18 @@ class Alternative:
         return found.values[self.row].astype(np.float64), int(found.ranks[self.row])
 
 
-def of_support(
-    case: Case, r: int, kept: npt.NDArray[np.bool_], declared: Capabilities
-) -> Cause | None:
-    """The alternatives that keep exactly the tokens seen."""
-    others = _alternatives(case, r, declared)
+def of_values(case: Case, r: int, values: Rows, declared: Capabilities) -> Cause | None:
+    """The alternatives whose values lie nearest, if clearly nearer than the contract's, else those that keep as much."""
+    contract, others = _contract(case, r, declared), _alternatives(case, r, declared)
+    errors = [(error(o.shown, values), o) for o in others]
+    near = nearest(errors, min(error(contract.shown, values), _spread(values)))
+    if near:
+        return explained("the values are those that result", near)
+    kept = values > -np.inf
+    if np.array_equal(kept, contract.shown > -np.inf):
+        return None
     same = [o for o in others if np.array_equal(o.shown > -np.inf, kept)]
     return explained("the kept tokens are those that result", same)
-
-
-def of_values(case: Case, r: int, values: Rows, declared: Capabilities) -> Cause | None:
-    """The alternatives whose values lie nearest, if clearly nearer than the contract's."""
-    contract = _contract(case, r, declared)
-    errors = [(error(o.shown, values), o) for o in _alternatives(case, r, declared)]
-    same = nearest(errors, min(error(contract.shown, values), _spread(values)))
-    return explained("the values are those that result", same)
 
 
 def of_draws(
@@ -238,7 +235,7 @@ def error(shown: Rows, values: Rows) -> float:
 def nearest(errors: list[tuple[float, Rule]], contract: float) -> list[Rule]:
     """The rules that are as good as the best, if it is clearly nearer than the contract."""
     best = min((size for size, _ in errors), default=UNLIKE)
-    if not (best * CLEARLY < contract or best == 0):
+    if not best * CLEARLY < contract:
         return []
     return [rule for size, rule in errors if size <= best * AS_GOOD]
 
@@ -246,7 +243,7 @@ def nearest(errors: list[tuple[float, Rule]], contract: float) -> list[Rule]:
 def _spread(values: Rows) -> float:
     """How far the values that are seen lie apart or from 0: what no rule explains misses by as much."""
     finite = values[np.isfinite(values)]
-    return float(max(np.ptp(finite), np.abs(finite).max())) if finite.size else UNLIKE
+    return float(max(np.ptp(finite), np.abs(finite).max())) or UNLIKE if finite.size else UNLIKE
 
 
 def _allowing(others: list[Alternative], ids: Ids) -> Cause | None:

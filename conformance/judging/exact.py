@@ -71,7 +71,7 @@ class Exact(Calls):
                 f"keeps {np.count_nonzero(kept)}: lost {ids_in_words(lost)}, too many {ids_in_words(extra)}",
                 tokens=_shown(values, low, lost, extra),
                 effect=f"{lost.size} lost, {extra.size} too many",
-                cause=causes.of_support(case, r, kept, self.session.capabilities),
+                cause=causes.of_values(case, r, values, self.session.capabilities),
             )  # fmt: skip
         fixed = expected.fixed_count(r)
         if fixed is not None and np.count_nonzero(kept) != fixed:
