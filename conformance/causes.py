@@ -112,7 +112,7 @@ class Alternative:
 
 
 def of_values(case: Case, r: int, values: Rows, declared: Capabilities) -> Cause | None:
-    """The alternatives whose values lie nearest, if clearly nearer than the contract's, else those that keep as much."""
+    """The alternatives whose values lie nearest, if clearly nearer than the contract's, or keep the same."""
     contract, others = _contract(case, r, declared), _alternatives(case, r, declared)
     errors = [(error(o.shown, values), o) for o in others]
     near = nearest(errors, min(error(contract.shown, values), _spread(values)))
