@@ -1,31 +1,21 @@
 """Searches for the smallest example on which a processor goes wrong, with Hypothesis."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Protocol, TypeVar
-from unittest.mock import patch
 
 from hypothesis import HealthCheck, Phase, find, settings
 from hypothesis.errors import HypothesisException, NoSuchExample
-from hypothesis.internal.conjecture.providers import HypothesisProvider
 from hypothesis.strategies import SearchStrategy
 
+from aliquot.conformance.examples import without_constants
 from aliquot.conformance.processor_check.subject import ProcessorRaised, Subject
 
 EXAMPLES = 120
 """Examples that a search tries before it gives up."""
 
 HARDER = 3
-
-
-def without_constants() -> AbstractContextManager[Any]:
-    """Hypothesis without the constants that it mixes in from the sources around it.
-
-    With them the examples would depend on the folder and on what is imported, and a cache be written there.
-    """
-    return patch.object(HypothesisProvider, "_maybe_draw_constant", lambda *_, **__: None)
 
 
 class Example(Protocol):

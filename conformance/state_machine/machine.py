@@ -13,8 +13,8 @@ from hypothesis.errors import HypothesisException
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
 from aliquot.conformance.backend import StatefulBackend
+from aliquot.conformance.examples import without_constants
 from aliquot.conformance.judge import Judge
-from aliquot.conformance.processor_check.search import without_constants
 from aliquot.conformance.state_machine.engine import MOST_ROWS, Change, Engine, Habit
 from aliquot.conformance.state_machine.expected import Expected
 from aliquot.conformance.state_machine.requests import KINDS, Requests
