@@ -19,7 +19,7 @@ from aliquot.conformance.faults import (
 from aliquot.conformance.faults.equivalent import EQUIVALENTS
 from aliquot.conformance.faults.fault import Fault
 
-__all__ = ["EQUIVALENTS", "FAULTS", "Fault"]
+__all__ = ["EQUIVALENTS", "FAULTS"]
 
 _MODULES = (
     order, nucleus, top_k, min_p, greedy, bad_rows, draws, seeds, state, penalties, masks,

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from aliquot.conformance.backend import Backend, Capabilities
-from aliquot.conformance.behaviour import evidence_of, suspected
+from aliquot.conformance.behaviour.suspects import evidence_of, suspected
 from aliquot.conformance.case import Case
 from aliquot.conformance.causes import Cause, merged
 from aliquot.conformance.tiers import Tier

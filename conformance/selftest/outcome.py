@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 
 from aliquot.conformance import causes
-from aliquot.conformance.faults import EQUIVALENTS, FAULTS, Fault
+from aliquot.conformance.faults import EQUIVALENTS, FAULTS
+from aliquot.conformance.faults.fault import Fault
 from aliquot.conformance.judging.outcome import Session
 from aliquot.conformance.selftest import checks
 from aliquot.conformance.tiers import TIERS

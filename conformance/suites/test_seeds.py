@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from aliquot.conformance.behaviour import STATE_PROBES
+from aliquot.conformance.behaviour.noise import STATE_PROBES
 from aliquot.conformance.case import Case, row, stacked
 from aliquot.conformance.corpus.crafted import normal
 from aliquot.conformance.judge import Judge

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from aliquot.conformance import behaviour, causes
+from aliquot.conformance import causes
 from aliquot.conformance.adapters.fast import FastBackend
 from aliquot.conformance.adapters.oracle import DECLARED, OracleBackend
+from aliquot.conformance.behaviour.suspects import suspected
 from aliquot.conformance.case import row
 from aliquot.conformance.faults import FAULTS
 from aliquot.reports.results import CheckResult, Finding, Verdict
@@ -53,4 +54,4 @@ def test_right_samplers_have_no_suspects() -> None:
     case = row("three", [3.0, 2.0, 1.0])
     clauses = ("ERR16", "IO08", "DRAW03", "DRAW05", "INV03", "STATE01", "LOGP02", "GREEDY01")
     for backend in (OracleBackend(), FastBackend()):
-        assert behaviour.suspected(backend, clauses, case, 0) is None
+        assert suspected(backend, clauses, case, 0) is None
