@@ -166,7 +166,7 @@ def judged(backend: Any, seed: int = 0, steps: int = STEPS) -> CheckResult:
 @pytest.mark.parametrize("name", [*LIBRARY, *(backend.__name__ for backend in OWN)])
 def test_a_planted_fault_is_found_and_shrinks(name: str) -> None:
     """A fault of the kept state is found, its history at most three requests and five steps."""
-    found = HistorySearch(judge_of(made(name), 1), 4 * STEPS).run()
+    found = HistorySearch(judge_of(made(name), 2), 4 * STEPS).run()
     assert found is not None
     assert found.requests <= MOST_REQUESTS
     assert len(found.steps) <= MOST_STEPS
