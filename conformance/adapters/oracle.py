@@ -124,9 +124,10 @@ class OracleBackend:
 
 def unique_rows(logits: Any, batch: Batch) -> tuple[list[int], npt.NDArray[np.int64]]:
     """The first row of each kind, and for every row which kind it is."""
-    kinds: dict[object, int] = {}
+    kinds: dict[object, list[int]] = {}
     first: list[int] = []
     copies = np.empty(len(batch), dtype=np.int64)
+    bits = np.ascontiguousarray(logits, dtype=np.float64).view(np.int64)
     for r, request in enumerate(batch.requests):
         mask = None if batch.grammar_bitmask is None else batch.grammar_bitmask[r].tobytes()
         key = (
@@ -134,12 +135,14 @@ def unique_rows(logits: Any, batch: Batch) -> tuple[list[int], npt.NDArray[np.in
             tuple(request.prompt_token_ids or ()),
             tuple(request.output_token_ids),
             mask,
-            logits[r].tobytes(),
         )
-        if key not in kinds:
-            kinds[key] = len(first)
+        alike = kinds.setdefault(key, [])
+        equal = (k for k in alike if np.array_equal(bits[first[k]], bits[r]))
+        kind = next(equal, len(first))
+        if kind == len(first):
+            alike.append(kind)
             first.append(r)
-        copies[r] = kinds[key]
+        copies[r] = kind
     return first, copies
 
 
