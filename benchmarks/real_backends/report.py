@@ -76,12 +76,13 @@ def page(runs: dict[str, dict[str, Any]]) -> str:
         keep_trailing_newline=True, autoescape=False,
     )  # fmt: skip
     made.filters["freedoms"] = freedoms
-    return made.get_template("page.md.j2").render(
+    text = made.get_template("page.md.j2").render(
         runs=runs,
         counted=COUNTED,
         torch=" and ".join(sorted({run["environment"]["torch"] for run in runs.values()})),
         tier=" and ".join(sorted({run["tier"] for run in runs.values()})),
     )
+    return text.rstrip() + "\n"
 
 
 def freedoms(run: dict[str, Any]) -> list[str]:

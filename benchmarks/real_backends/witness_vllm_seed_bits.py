@@ -1,4 +1,4 @@
-"""SEED07: seeds that differ by 2**32 draw the same token."""
+"""SEED07: seeds that differ by 2^32 draw the same token."""
 
 import torch
 from vllm.platforms import current_platform
@@ -10,6 +10,6 @@ pairs = [[torch.Generator().manual_seed(seed + bit) for bit in (0, 2**32)] for s
 tokens = [[int(draw(flat.clone(), {0: g}, None, None)[0]) for g in pair] for pair in pairs]
 equal = sum(a == b for a, b in tokens)
 print(
-    f"wanted: different tokens for seeds s and s + 2**32\ngot: {equal} of 8 pairs equal: {tokens}"
+    f"wanted: different tokens for seeds s and s + 2^32\ngot: {equal} of 8 pairs equal: {tokens}"
 )
 raise SystemExit(equal < 8)
