@@ -232,7 +232,7 @@ def test_a_listed_backend_says_what_it_lacks(folder: Path) -> None:
     (metadata / "entry_points.txt").write_text(
         "[aliquot.backends]\nlacking = lacking:Backend\ngone = nosuch.adapter:Backend\n"
     )
-    ended = aliquot("list", "backends", cwd=folder, PYTHONPATH=str(folder))
+    ended = aliquot("list", "backends", cwd=folder)
     lines = {line.split()[0]: line for line in ended.out.splitlines()}
     assert "needs nosuch, which is not installed" in lines["lacking"]
     assert "needs nosuch, which is not installed" in lines["gone"]
