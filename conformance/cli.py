@@ -13,6 +13,7 @@ from rich.table import Table
 from aliquot.conformance.processor_check.cli import check_processor
 from aliquot.conformance.selftest.cli import selftest
 from aliquot.conformance.tiers import BUDGET, TIERS, TIME_LIMIT
+from aliquot.conformance.vectors.cli import vectors
 
 if TYPE_CHECKING:
     from aliquot.conformance.case import Case
@@ -292,6 +293,7 @@ def _table(*columns: str) -> Table:
 
 
 app.command(name="check-processor")(check_processor)
+app.add_typer(vectors, name="vectors")
 app.command(name="selftest")(selftest)
 
 
