@@ -24,7 +24,10 @@ class Batches(Tails):
         between them, where the backend declares that its neighbours go on.
         """
         declared = self.session.capabilities
-        kinds = [kind for kind in kinds if kind.features() <= declared.parameters]
+        able = [kind for kind in kinds if kind.features() <= declared.parameters]
+        if not able:
+            self.supports(kinds[0])
+        kinds = able
         alone = {p: self._token(kind) for p, kind in enumerate(kinds) if _seeded(kind)}
         around = [] if bad is None or declared.profile.bad_row == "error" else [bad]
         rows = [*kinds, *around]

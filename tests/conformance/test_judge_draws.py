@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -106,6 +106,16 @@ def test_a_fault_that_depends_on_the_batch_size_is_found(size: int, verdict: Ver
     """A sampler that answers the next id from eight rows on is red at eight, and not below."""
     bent = Bent(bend=lambda ids, first: (ids + (len(ids) >= 8)) % 3)
     assert judged(lambda judge: judge.alike(KINDS, size), bent).verdict is verdict
+
+
+def test_kinds_that_are_not_declared_are_left_out_and_told() -> None:
+    """Without a kind that the backend can take, the check is UNSUPPORTED and names the parameter."""
+    backend = Bent()
+    backend.capabilities = replace(backend.capabilities, parameters=frozenset({"temperature"}))
+    some = judged(lambda judge: judge.alike(KINDS, 4), backend)
+    none = judged(lambda judge: judge.alike(KINDS[1:], 4), backend)
+    assert some.verdict is Verdict.PASS
+    assert (none.verdict, none.reason) == (Verdict.UNSUPPORTED, "not declared: seed")
 
 
 def test_a_search_ends_with_a_small_row_and_finds_it_again() -> None:
