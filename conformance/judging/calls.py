@@ -78,7 +78,8 @@ class Calls(Outcome):
         try:
             return arrays.read(output, case, self.session.capabilities, bad)
         except FormError as error:
-            marked = error.got == f"id {INVALID_TOKEN}"  # then the row lost its law under this check's clauses
+            # A marked row lost its law under this check's own clauses.
+            marked = error.got == f"id {INVALID_TOKEN}"
             self.clause_ids = (*self.clause_ids, error.clause) if marked else (error.clause,)
             self.title = clauses()[error.clause].title
             self.fail(case, 0, error.wanted, error.got)
