@@ -28,12 +28,13 @@ UNKNOWN_NOISE = 1 / 3
 class VectorBackend:
     """A sampler whose answers come from a desk, for one check.
 
-    `wants` is the kind that a call asks for, None to tell it from the batch.
+    `wants` is the kind that a call asks for, None to tell it from the batch. Once `closed` it answers nothing.
     """
 
     def __init__(self, desk: Desk, check: str, capabilities: Capabilities) -> None:
         self.desk, self.check, self.capabilities = desk, check, capabilities
         self.wants: str | None = None
+        self.closed = False
         self.noise: npt.NDArray[np.float64] | None = None
         self.used: npt.NDArray[np.float64] | None = None
 
@@ -42,7 +43,9 @@ class VectorBackend:
         self.desk.reseed(seed)
 
     def sample(self, logits: Any, batch: Batch) -> SamplerOutput:
-        """The answer to a batch of torch logits [n, V]."""
+        """The answer to a batch of torch logits [n, V]; raises RuntimeError when closed."""
+        if self.closed:
+            raise RuntimeError("a failed check asks no more")
         noise, self.noise = self.noise, None
         self.used = np.full(len(batch), UNKNOWN_NOISE) if noise is None else noise
         if noise is not None:

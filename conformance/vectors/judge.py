@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -106,6 +106,11 @@ class VectorJudge(Judge):
                 reproduce=self.reproduce(),
             )  # fmt: skip
             self.conclude(Verdict.FAIL, f"wanted an answer to {what}, got {refusal}")
+
+    def fail(self, case: Case, row: int, wanted: str, got: str, **more: Any) -> NoReturn:
+        """As the suites, but for asking the sampler anew to find the cause: all its answers are written."""
+        self.backend.closed = True
+        super().fail(case, row, wanted, got, **more)
 
     # Evidence
 
