@@ -55,9 +55,7 @@ class Watch:
             self._path("refused").write_text(str(error), encoding="utf-8")
             raise
         self.rest()
-        self._path("backend").write_text(
-            json.dumps(asdict(described(backend))), encoding="utf-8"
-        )
+        self._path("backend").write_text(json.dumps(asdict(described(backend))), encoding="utf-8")
         return cast("Backend", _Watched(backend, self))
 
     @contextmanager
@@ -175,10 +173,10 @@ def refused(folder: Path, worker: str) -> str:
     return _read(folder / f"{worker}.refused")
 
 
-def declared(folder: Path, worker: str) -> BackendInfo | None:
-    """What the backend declared to this worker; None if it was not made."""
-    text = _read(folder / f"{worker}.backend")
-    return backend_from_dict(json.loads(text)) if text else None
+def declared(folder: Path) -> BackendInfo | None:
+    """What the backend declared to the workers; None if none could make it."""
+    told = next(iter(sorted(folder.glob("*.backend"))), None)
+    return backend_from_dict(json.loads(told.read_text(encoding="utf-8"))) if told else None
 
 
 def _read(path: Path) -> str:

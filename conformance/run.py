@@ -124,9 +124,8 @@ class Collector:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object | None) -> None:
-        """Learn what the backend declared to a worker; end the run when it could not be made."""
+        """End the run when a worker could not make the backend."""
         worker = node.gateway.id
-        self.backend = self.backend or isolation.declared(self.folder, worker)
         end = isolation.ending(self.folder, worker, self.order.time_limit)
         self.unmade = isolation.refused(self.folder, worker)
         if error and end.call.get("call") == isolation.MAKING:
@@ -240,6 +239,7 @@ def run(
         if not workers:
             collector.backend = isolation.described(load(spec))
         code = quiet_pytest(order.arguments(), collector)
+        collector.backend = collector.backend or isolation.declared(collector.folder)
     _complete(collector, code)
     return _results(collector)
 
