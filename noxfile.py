@@ -72,6 +72,13 @@ def conformance(session: nox.Session) -> None:
 
 
 @nox.session
+def same(session: nox.Session) -> None:
+    """The same tier with no worker, one and two: the reports must be the same bytes."""
+    install(session, "-e", ".")
+    session.run("python", "benchmarks/same_results.py", *session.posargs, env=ONE_THREAD)
+
+
+@nox.session
 def report(session: nox.Session) -> None:
     """The main job: fast beside the oracle on real logits, and the page in out/."""
     install(session, "-e", ".")
