@@ -61,6 +61,15 @@ class Calls(Outcome):
         except BACKEND_RAISES as error:
             self.conclude(Verdict.ERROR, f"{method} raised {one_line(error)} on {what}")
 
+    def accepts(self, case: Case) -> None:
+        """Fail unless the backend answers a legal case; elsewhere what it raises is an ERROR."""
+        self.supports(case)
+        logits = arrays.logits_for(case, self.session.capabilities)
+        try:
+            self.session.backend.sample(logits, case.batch())
+        except BACKEND_RAISES as error:
+            self.fail(case, 0, "an answer", one_line(error))
+
     def answer(self, case: Case, logits: Any = None, *, bad: frozenset[int] = NO_ROWS) -> Answer:
         """The backend's answer to a case, its form checked; only `bad` rows may be marked invalid."""
         self.reseed()

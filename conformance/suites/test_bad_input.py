@@ -126,6 +126,7 @@ EXTREMES: tuple[dict[str, Any], ...] = (
 def test_ERR18_legal_extremes(judge: Judge, params: dict[str, Any]) -> None:
     """Parameters at the far ends of what is allowed act by the same rules."""
     case = row("extreme", WIDE, prompt=[2], output=[5, 6], **params)
+    judge.accepts(case)
     if case.requests[0].params.greedy:
         judge.greedy(case)
     else:

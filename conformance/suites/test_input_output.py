@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from aliquot.conformance import arrays
-from aliquot.conformance.backend import one_line
 from aliquot.conformance.case import Case, row, stacked
 from aliquot.conformance.corpus.crafted import SIZES, normal
 from aliquot.conformance.judge import Judge
-from aliquot.conformance.judging.calls import BACKEND_RAISES
 from aliquot.reports.results import Verdict
 
 DTYPES = ("float32", "bfloat16", "float16")
@@ -94,9 +92,5 @@ def test_IO07_IO09_form_of_the_logprobs(judge: Judge, logprobs: int) -> None:
 def test_IO10_an_empty_batch(judge: Judge) -> None:
     """No rows in, no rows out, in the right shape and dtype."""
     case = replace(TWO_ROWS, name="no rows", logits=np.zeros((0, 5), np.float32), requests=())
-    logits = arrays.logits_for(case, judge.session.capabilities)
-    try:
-        output = judge.session.backend.sample(logits, case.batch())
-    except BACKEND_RAISES as error:
-        judge.fail(case, 0, "sampled ids of shape [0, 1]", one_line(error))
-    judge.equal(case, 0, "sampled ids:", 0, len(judge.read(output, case).ids))
+    judge.accepts(case)
+    judge.equal(case, 0, "sampled ids:", 0, len(judge.answer(case).ids))
