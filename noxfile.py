@@ -23,10 +23,11 @@ def install(session: nox.Session, *what: str) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """The project's own tests, on two workers; those with a browser or FlashInfer have sessions of their own."""
+    """The project's own tests, on two workers; those with a browser, FlashInfer or a C compiler not."""
     install(session, "-e", ".", *GROUPS["test"])
     session.run(
-        "pytest", "-n", "2", "--dist", "worksteal", "-m", "not browser and not flashinfer",
+        "pytest", "-n", "2", "--dist", "worksteal",
+        "-m", "not browser and not flashinfer and not compiler",
         *session.posargs,
         env=ONE_THREAD,
     )  # fmt: skip
@@ -45,6 +46,13 @@ def flashinfer(session: nox.Session) -> None:
     install(session, "-e", ".")
     session.install("--no-deps", "-r", str(ROOT / "tests" / "fast" / "flashinfer.txt"))
     session.run("pytest", "-m", "flashinfer", "tests/fast", *session.posargs, env=ONE_THREAD)
+
+
+@nox.session
+def vectors(session: nox.Session) -> None:
+    """The sampler in C of docs/vectors.md, which needs a C compiler named cc."""
+    install(session, "-e", ".", *GROUPS["test"])
+    session.run("pytest", "-m", "compiler", "tests/conformance", *session.posargs, env=ONE_THREAD)
 
 
 @nox.session
