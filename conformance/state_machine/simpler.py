@@ -1,11 +1,11 @@
 """Simpler histories: fewer changes, smaller changes, plainer requests."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, replace
-from itertools import combinations, permutations
+from itertools import chain, combinations, permutations
 from typing import Any, TypeVar
 
-from aliquot.conformance.state_machine.engine import Change
+from aliquot.conformance.state_machine.engine import MOST_ROWS, Change
 
 SPANS = (8, 4, 2)
 FEW = 8
@@ -20,13 +20,19 @@ def simpler(changes: Changes) -> Iterator[Changes]:
         for start in range(len(changes) - span, -1, -1):
             yield changes[:start] + changes[start + span :]
     yield from _without(changes, 1)
-    for i, change in enumerate(changes):
-        for smaller in _smaller(change):
-            yield (*changes[:i], smaller, *changes[i + 1 :])
+    yield from _altered(changes, lambda change: chain(_smaller(change), _plainer(change)))
     if len(changes) <= FEW:
         yield from _without(changes, 2)
         for fewer in _without(changes, 1):
             yield from _repeated(fewer)
+            yield from _altered(fewer, lambda change: chain(_smaller(change), _elsewhere(change)))
+
+
+def _altered(changes: Changes, others: Callable[[Change], Iterable[Change]]) -> Iterator[Changes]:
+    """With one change replaced by one of its others."""
+    for i, change in enumerate(changes):
+        for other in others(change):
+            yield (*changes[:i], other, *changes[i + 1 :])
 
 
 def _without(several: tuple[T, ...], number: int) -> Iterator[tuple[T, ...]]:
@@ -35,7 +41,7 @@ def _without(several: tuple[T, ...], number: int) -> Iterator[tuple[T, ...]]:
 
 
 def _smaller(change: Change) -> Iterator[Change]:
-    """The change with one part left out or less, then with one request made plainer."""
+    """The change with one part left out or less."""
     for part in fields(change):
         nothing = getattr(NOTHING, part.name)
         if getattr(change, part.name) != nothing:
@@ -46,9 +52,22 @@ def _smaller(change: Change) -> Iterator[Change]:
         for fewer in _without(getattr(change, name), 1):
             part_of_it: dict[str, Any] = {name: fewer}
             yield replace(change, **part_of_it)
+
+
+def _plainer(change: Change) -> Iterator[Change]:
+    """The change with one request made plainer."""
     for i, kind in enumerate(change.come):
         for plain in range(kind):
             yield _with_kind(change, i, plain)
+
+
+def _elsewhere(change: Change) -> Iterator[Change]:
+    """The change with another request leaving, or others exchanging their rows."""
+    if change.leave:
+        yield from (replace(change, leave=(place,)) for place in range(MOST_ROWS))
+    if change.swaps:
+        pairs = combinations(range(MOST_ROWS), 2)
+        yield from (replace(change, swaps=(pair,)) for pair in pairs)
 
 
 def _repeated(changes: Changes) -> Iterator[Changes]:
