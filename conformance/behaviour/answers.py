@@ -40,7 +40,23 @@ def _answer(call: Call, backend: Any) -> Any:
 def of_call(backend: Any, case: Case, r: int) -> Cause | None:
     """Compares errors, wrong forms, and the ids of rows that leave no choice."""
     part = case.only(list(range(min(len(case.requests), MOST_ROWS))))
-    return of_answer(lambda b: _certain(b, part), backend)
+    return of_answer(
+        lambda b: (_answer(lambda x: _certain(x, part), b), [_bad_id(b, bad) for bad in BAD]),
+        backend,
+    )
+
+
+BAD = (
+    row("NaN beside a steep row", [0.0, np.nan, 40.0, 1.0]),
+    row("NaN above negative logits", [np.nan, -40.0, -80.0, -90.0]),
+    row("NaN alone", [np.nan] * 4),
+    row("nothing", [-np.inf] * 4),
+    row("masks that leave nothing", [3.0, 2.0, 1.0], allowed_token_ids=[2], bad_words=((2,),)),
+)
+
+
+def _bad_id(backend: Any, bad: Case) -> Any:
+    return _answer(lambda b: token_ids(sampled(b, bad)), backend)
 
 
 def _certain(backend: Any, case: Case) -> Any:
