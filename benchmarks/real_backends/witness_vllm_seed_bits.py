@@ -9,7 +9,5 @@ draw, flat = TopKTopPSampler(), torch.zeros(1, 4096)
 pairs = [[torch.Generator().manual_seed(seed + bit) for bit in (0, 2**32)] for seed in range(8)]
 tokens = [[int(draw(flat.clone(), {0: g}, None, None)[0]) for g in pair] for pair in pairs]
 equal = sum(a == b for a, b in tokens)
-print(
-    f"wanted: different tokens for seeds s and s + 2^32\ngot: {equal} of 8 pairs equal: {tokens}"
-)
+print(f"wanted: different tokens for seeds s and s + 2^32\ngot: {equal} of 8 pairs equal: {tokens}")
 raise SystemExit(equal < 8)
