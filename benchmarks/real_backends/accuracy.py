@@ -1,4 +1,4 @@
-"""Which accuracy class holds a backend's values: its logprobs and nuclei judged under each in turn."""
+"""Which accuracy class holds a backend's values: its logprobs, filters and penalties judged under each in turn."""
 
 import os
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from aliquot.conformance.run import run
 from aliquot.reports.results import CheckResult, Verdict
 
 CLASSES = ("float64", "float32-wide-sum", "float32", "float32-lanes", "float32-sequential")
-CHECKS = ("LOGP0", "TOPP")
+CHECKS = ("LOGP0", "MINP", "TOPP", "PEN")
 SPEC, CLASS = "ALIQUOT_ACCURACY_BACKEND", "ALIQUOT_ACCURACY_CLASS"
 
 

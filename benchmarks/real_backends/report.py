@@ -4,21 +4,25 @@
 what the page needs in docs/real-backends/NAME.json and writes the page from all such files.
 """
 
+import datetime
 import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from aliquot.conformance import known
 from aliquot.contract.profile import CANONICAL, FREEDOMS
 from aliquot.reports.results import CheckResult, RunResults, Verdict, from_json
 
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parents[1]
 PAGE, DATA = ROOT / "docs" / "real-backends.md", ROOT / "docs" / "real-backends"
+NOISE = "float64-noise"
 NAMES = (
     "vllm-0.32.0", "vllm-0.32.0-float64-noise", "vllm-0.25.1", "vllm-0.25.1-float64-noise",
     "transformers-5.19.0",
@@ -29,7 +33,7 @@ COUNTED = (Verdict.PASS, Verdict.DIVERGES, Verdict.KNOWN, Verdict.FAIL, Verdict.
 
 def extract(folder: Path) -> dict[str, Any]:
     """What the page needs of one run."""
-    results = from_json((folder / "results.json").read_text())
+    results = marked(from_json((folder / "results.json").read_text()), folder.name)
     accuracy = folder / "accuracy.json"
     told = results.backend
     return {
@@ -44,6 +48,14 @@ def extract(folder: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def marked(results: RunResults, name: str) -> RunResults:
+    """The results with the failures that are listed today marked as known."""
+    listed = name if not name.endswith(NOISE) else f"vllm-{NOISE}"
+    path = FOLDER / f"known-{listed}.toml"
+    entries = known.read(path, datetime.date.today())
+    return replace(results, checks=tuple(entries.mark(check) for check in results.checks))
+
+
 def _undeclared(results: RunResults) -> Counter[str]:
     found = (c.reason for c in results.checks if c.verdict is Verdict.UNSUPPORTED)
     return Counter(reason.removeprefix("not declared: ") for reason in found)
@@ -52,14 +64,14 @@ def _undeclared(results: RunResults) -> Counter[str]:
 def _findings(results: RunResults, witnesses: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """The known failures by witness: the checks that show each, the first of them in full."""
     for told in witnesses:
-        known = [c for c in results.checks if c.known and c.known.link == told["script"]]
+        seen = [c for c in results.checks if c.known and c.known.link == told["script"]]
         clauses, _, what = told["told"].partition(": ")
         yield {
             "clauses": clauses.split(", "),
             "what": what,
-            "reason": known[0].known.reason if known and known[0].known else "",
-            "checks": [check.id for check in known],
-            "first": _shown(known[0]) if known else {},
+            "reason": seen[0].known.reason if seen and seen[0].known else "",
+            "checks": [check.id for check in seen],
+            "first": _shown(seen[0]) if seen else {},
             "witness": {name: told[name] for name in ("script", "wanted", "got")},
         }
 
