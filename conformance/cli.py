@@ -2,6 +2,7 @@
 
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -297,10 +298,10 @@ app.add_typer(vectors, name="vectors")
 app.command(name="selftest")(selftest)
 
 
-def main() -> None:
-    """Entry point: errors of use are one line, never a traceback."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point: errors of use are one line, never a traceback. `arguments`: those of the process if None."""
     try:
-        sys.exit(app(standalone_mode=False))
+        sys.exit(app(arguments, standalone_mode=False))
     except (KeyboardInterrupt, typer.Abort):
         err.print("aliquot: interrupted")
         sys.exit(130)

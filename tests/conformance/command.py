@@ -1,10 +1,14 @@
 """Runs the command line as a user does, in a process of its own."""
 
+import contextlib
+import io
 import os
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+
+from aliquot.conformance.cli import main
 
 
 @dataclass(frozen=True)
@@ -35,3 +39,13 @@ def aliquot(*arguments: str, cwd: Path, **variables: str) -> Ended:
         check=False,
     )
     return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def aliquot_here(*arguments: str, cwd: Path) -> Ended:
+    """As `aliquot`, in this process: for commands that cannot end it, several times quicker."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.chdir(cwd), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main(arguments)
+        except SystemExit as ended:
+            return Ended(int(ended.code or 0), out.getvalue(), err.getvalue())

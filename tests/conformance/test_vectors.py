@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command import Ended, aliquot
+from command import Ended, aliquot_here
 from jsonschema import Draft202012Validator
 
 from aliquot.conformance.corpus.crafted import normal
@@ -38,7 +38,7 @@ def exports(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     def export(name: str) -> Path:
         if name not in made:
             folder = tmp_path_factory.mktemp(name)
-            ended = aliquot("vectors", "export", "dir", "--only", ONLY[name],
+            ended = aliquot_here("vectors", "export", "dir", "--only", ONLY[name],
                             "--answers", "oracle.jsonl", cwd=folder)  # fmt: skip
             assert ended.code == 0, ended.err
             made[name] = folder
@@ -55,7 +55,7 @@ def lines(path: Path) -> Lines:
 def judged(folder: Path, answers: Lines, name: str, *options: str) -> Ended:
     """How the judge ends on these answers."""
     (folder / name).write_text("".join(f"{json.dumps(line)}\n" for line in answers))
-    return aliquot("vectors", "judge", "dir", name, *options, cwd=folder)
+    return aliquot_here("vectors", "judge", "dir", name, *options, cwd=folder)
 
 
 def edited(folder: Path, check: str, edit: Edit) -> Lines:
@@ -199,7 +199,7 @@ def test_what_is_not_answered_never_passes(exports: Callable[[str], Path]) -> No
     ended = judged(folder, answers, "gone.jsonl", "--report", "page")
     page = (folder / "page" / "junit.xml").read_text()
     assert (ended.code, f"not answered: processed_logits of case {gone}" in page) == (0, True)
-    assert "1 UNSUPPORTED" in ended.out.splitlines()[-1]
+    assert "1 UNSUPPORTED" in ended.out.splitlines()[-2]
     empty = judged(folder, answers[:1], "empty.jsonl")
     assert (empty.code, " PASS" in empty.out.splitlines()[-1]) == (1, False)
 
