@@ -49,7 +49,7 @@ def of_call(backend: Any, case: Case, r: int) -> Cause | None:
 BAD = (
     row("NaN beside a steep row", [0.0, np.nan, 40.0, 1.0]),
     row("NaN above negative logits", [np.nan, -40.0, -80.0, -90.0]),
-    row("NaN alone", [np.nan] * 4),
+    row("NaN beside nothing", [-np.inf, np.nan, -np.inf]),
     row("nothing", [-np.inf] * 4),
     row("masks that leave nothing", [3.0, 2.0, 1.0], allowed_token_ids=[2], bad_words=((2,),)),
 )
