@@ -28,7 +28,7 @@ from aliquot.fast.thinking import ThinkingBudget
 from aliquot.fast.upload import capturing, upload
 
 # Rows with a filter are first drawn from this many of their largest tokens; top-k rows from k and a margin for ties.
-REACH = {0: 128, 64: 80, 256: 272}
+REACH = {64: 80, 256: 272}
 
 
 @dataclass(frozen=True, eq=False)
