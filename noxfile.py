@@ -111,15 +111,17 @@ def wheel(session: nox.Session) -> None:
 
 @nox.session
 @nox.parametrize("release", ["0.32.0", "0.25.1"])
-def bench(session: nox.Session, release: str) -> None:
+@nox.parametrize("threads", ["all", "1"])
+def bench(session: nox.Session, threads: str, release: str) -> None:
     """The production sampler beside vLLM's, transformers' and a plain sort; table and plots go to docs/benchmark."""
     install(session, "-e", ".")
     lists = ROOT / "benchmarks" / "real_backends"
     session.install("--no-deps", "-r", str(lists / f"vllm-{release}.txt"))
-    out = str(ROOT / "docs" / "benchmark" / f"vllm-{release}")
-    environment = {"VLLM_LOGGING_LEVEL": "ERROR"}
-    command = ("python", "benchmarks/sampler_bench.py", "--docs", "--out", out)
-    session.run(*command, *session.posargs, env=environment)
+    one = threads == "1"
+    out = ROOT / "docs" / "benchmark" / f"vllm-{release}{'-one-thread' if one else ''}"
+    command = ("python", "benchmarks/sampler_bench.py", "--docs", "--out", str(out))
+    options = [*(["--threads", "1"] if one else []), *session.posargs]
+    session.run(*command, *options, env={"VLLM_LOGGING_LEVEL": "ERROR"})
 
 
 @nox.session
