@@ -71,7 +71,7 @@ def plot_cases(report: dict[str, Any], path: Path) -> None:
         axis.set(xscale="log", xlabel="ms", title=name)
         axis.set_yticks([i + 0.3 for i in range(len(results))], [r["case"] for r in results])
     axes[0][0].invert_yaxis()
-    axes[0][-1].legend(fontsize="small")
+    axes[0][0].legend(fontsize="small", ncols=4, loc="lower left", bbox_to_anchor=(0, 1.08))
     _save(figure, path)
 
 
