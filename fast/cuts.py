@@ -115,9 +115,13 @@ def _round_up(cut: Tensor) -> Tensor:
 
 
 def top_k_cut(descending: Tensor, top_k: Tensor) -> Tensor:
-    """The k-th largest logit of rows sorted in descending order, -inf where k exceeds V (TOPK01-TOPK06)."""
-    last = (top_k - 1).clamp(max=descending.shape[1] - 1)
-    return descending.gather(1, last.unsqueeze(1)).squeeze(1)
+    """The k-th largest logit of rows sorted in descending order, -inf where k exceeds their number (TOPK01-TOPK06).
+
+    The rows may be the largest tokens only: where k is off it exceeds what was found.
+    """
+    found = descending.shape[1]
+    kth = descending.gather(1, (top_k - 1).clamp(max=found - 1).unsqueeze(1)).squeeze(1)
+    return kth.masked_fill(top_k > found, -torch.inf)
 
 
 def nucleus_cut(rows: Rows, descending: Tensor, weights: Tensor, total: Tensor) -> Tensor:

@@ -97,6 +97,16 @@ def test_each_row_has_its_own_parameters():
     assert kept.sum(1).tolist() == [1, 4, 2, 2, 4]
 
 
+@pytest.mark.parametrize("width", [300, WIDE])
+def test_each_row_of_a_batch_keeps_what_it_keeps_alone(width: int):
+    """Rows without k beside rows with a small k, where only the largest tokens are looked at first."""
+    rows = torch.randn(4, width, generator=torch.Generator().manual_seed(3))
+    params = [P(top_k=50), P(top_p=0.9), P(min_p=0.01), P(top_k=20, top_p=0.8)]
+    together = after_filters(rows.clone(), *params)
+    alone = [after_filters(row[None].clone(), p)[0] for row, p in zip(rows, params, strict=True)]
+    assert torch.equal(together, torch.stack(alone))
+
+
 def test_processed_logits_are_divided_once():
     """T = 2 halves the kept logits and leaves the greedy row alone."""
     rows = torch.tensor([[2.0, 0.0], [2.0, 0.0]])
