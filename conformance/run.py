@@ -11,7 +11,7 @@ import platform
 import re
 import shlex
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
@@ -274,21 +274,28 @@ def quiet_pytest(arguments: list[str], plugin: object) -> int:
 
 def _results(collector: Collector) -> RunResults:
     assert collector.backend is not None
-    order = collector.order
+    whole = collector.order.only is None
+    checks = collector.checks | collector.known.verdicts(collector.checks, whole=whole)
+    return results_of(
+        collector.order, collector.backend, agreed(checks[name] for name in sorted(checks))
+    )
+
+
+def results_of(order: Order, backend: BackendInfo, checks: Iterable[CheckResult]) -> RunResults:
+    """The results of a run's checks, with what they depend on."""
     told = tuple(
         ClauseInfo(id=c.id, group=c.group, title=c.title, text=c.text, level=c.level)
         for c in clauses().values()
     )
-    checks = collector.checks | collector.known.verdicts(collector.checks, whole=order.only is None)
     return RunResults(
         aliquot=aliquot.__version__,
-        backend=collector.backend,
+        backend=backend,
         tier=order.tier,
         seed=order.seed,
         alpha=ALPHA,
         environment=environment(),
         clauses=told,
-        checks=agreed(checks[name] for name in sorted(checks)),
+        checks=tuple(checks),
     )
 
 

@@ -16,8 +16,6 @@ from aliquot.conformance.judging.exact import Exact, ids_in_words
 
 Ids = npt.NDArray[np.int64]
 
-Ids = Ids
-
 CHUNK_VALUES = 1 << 21
 CHUNK_ROWS = 1 << 12
 MOST_DRAWN = 1 << 24

@@ -1,31 +1,22 @@
 """The suites on the answers of a desk: pytest with another judge in the place of the suites' own."""
 
 import json
-import os
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import dataclass, field, fields, replace
-from unittest.mock import patch
 
 import pytest
 
-import aliquot
 from aliquot.conformance.backend import Capabilities
 from aliquot.conformance.isolation import described
 from aliquot.conformance.judge import Judge
 from aliquot.conformance.judging.outcome import Session
 from aliquot.conformance.plugin import RESULT_KEY
-from aliquot.conformance.run import Order, environment
-from aliquot.conformance.tiers import ALPHA, TIERS, TIME_LIMIT
+from aliquot.conformance.run import Listener, Order, quiet_pytest, results_of
+from aliquot.conformance.tiers import TIERS, TIME_LIMIT
 from aliquot.conformance.vectors.backend import VectorBackend
 from aliquot.conformance.vectors.desk import Desk, NotAnswered
 from aliquot.conformance.vectors.judge import VectorJudge
-from aliquot.contract.clauses import clauses
-from aliquot.reports.results import CheckResult, ClauseInfo, RunResults, Verdict, check_from_dict
-
-OWN_PYTEST = {"PYTEST_ADDOPTS": "", "PYTEST_PLUGINS": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-"""Pytest without what a user's folder or environment would add to it."""
-
-Listener = Callable[[int, int, CheckResult | None], None]
+from aliquot.reports.results import CheckResult, RunResults, Verdict, check_from_dict
 
 
 class SuiteError(Exception):
@@ -115,15 +106,15 @@ def run(
 
     Raises SuiteError when no check has an id that begins as wanted or when the suites end early.
     """
-    plugin = Plugin(desk, setting, listener)
-    with patch.dict(os.environ, OWN_PYTEST):
-        code = pytest.main(_order(setting).arguments(), plugins=[plugin])
+    order, plugin = _order(setting), Plugin(desk, setting, listener)
+    code = quiet_pytest(order.arguments(), plugin)
     if code == pytest.ExitCode.NO_TESTS_COLLECTED and setting.only:
         raise SuiteError(f"--only {setting.only}: no check has an id that begins so")
     if plugin.problems or len(plugin.checks) < plugin.total or not plugin.checks:
         reason = plugin.problems[0] if plugin.problems else f"pytest says {code!s}"
         raise SuiteError(f"the suites ended after {len(plugin.checks)} of {plugin.total}: {reason}")
-    return _results(desk, setting, plugin.checks)
+    backend = described(VectorBackend(desk, "", setting.capabilities))
+    return results_of(order, backend, (plugin.checks[name] for name in sorted(plugin.checks)))
 
 
 def _order(setting: Setting) -> Order:
@@ -131,20 +122,3 @@ def _order(setting: Setting) -> Order:
         spec="vectors", tier=setting.tier, seed=setting.seed, workers=0, only=setting.only,
         time_limit=TIME_LIMIT, budget=0.0,
     )  # fmt: skip
-
-
-def _results(desk: Desk, setting: Setting, checks: dict[str, CheckResult]) -> RunResults:
-    told = tuple(
-        ClauseInfo(id=c.id, group=c.group, title=c.title, text=c.text, level=c.level)
-        for c in clauses().values()
-    )
-    return RunResults(
-        aliquot=aliquot.__version__,
-        backend=described(VectorBackend(desk, "", setting.capabilities)),
-        tier=setting.tier,
-        seed=setting.seed,
-        alpha=ALPHA,
-        environment=environment(),
-        clauses=told,
-        checks=tuple(checks[name] for name in sorted(checks)),
-    )
