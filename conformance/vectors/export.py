@@ -14,13 +14,14 @@ import numpy.typing as npt
 import aliquot
 from aliquot.conformance.backend import Capabilities
 from aliquot.conformance.case import plain
+from aliquot.conformance.run import Listener
 from aliquot.conformance.vectors import lines
 from aliquot.conformance.vectors.archive import Archive
 from aliquot.conformance.vectors.expected import Expected
 from aliquot.conformance.vectors.judge import NOT_IN_DATA
 from aliquot.conformance.vectors.question import REPLAYS, Question, request_of, update_of
 from aliquot.conformance.vectors.recorder import Entry, Recorder
-from aliquot.conformance.vectors.run import Listener, Setting, run
+from aliquot.conformance.vectors.run import Setting, run
 from aliquot.contract.accuracy import CLASSES
 from aliquot.contract.batch import LOGPROBS_MODES
 from aliquot.contract.profile import Profile
