@@ -69,7 +69,10 @@ class AllowedIds:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._rows: RowMap[Sequence[int]] = RowMap(lambda added: added[1].allowed_token_ids)
+        self._rows: RowMap[Sequence[int]] = RowMap(
+            lambda added: added[1].allowed_token_ids,
+            lambda params: params.allowed_token_ids is not None,
+        )
         self._masked_rows = torch.empty(0, dtype=torch.int64)
         self._kept = Cells((), device)
 
@@ -116,7 +119,7 @@ class BadWords:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._rows: RowMap[_BadWords] = RowMap(self._make)
+        self._rows: RowMap[_BadWords] = RowMap(self._make, lambda params: bool(params.bad_words))
         self._always = Cells((), device)
 
     @staticmethod
@@ -154,7 +157,9 @@ class MinTokens:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._rows: RowMap[tuple[int, tuple[int, ...], list[int]]] = RowMap(self._make)
+        self._rows: RowMap[tuple[int, tuple[int, ...], list[int]]] = RowMap(
+            self._make, lambda params: params.min_tokens > 0
+        )
         self._active: list[int] = []
         self._cells = Cells((), device)
 
@@ -198,7 +203,9 @@ class LogitBias:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._rows: RowMap[dict[int, float]] = RowMap(self._make)
+        self._rows: RowMap[dict[int, float]] = RowMap(
+            self._make, lambda params: bool(params.logit_bias)
+        )
         self._cells = Cells((), device)
         self._bias = torch.empty(0)
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
 from aliquot.contract.batch import Added, BatchUpdate, Moved, MoveDirectionality
+from aliquot.contract.params import SamplingParams
 
 T = TypeVar("T")
 _WINDOW = 64
@@ -12,11 +13,16 @@ _WINDOW = 64
 class RowMap(Generic[T]):
     """Payloads by row index, kept through removals, additions and moves (STATE01, STATE03-STATE05).
 
-    A row without a payload costs nothing. `make` turns an added request into its payload, or None.
+    A row without a payload costs nothing. `make` turns an added request into its payload, or None. Parameters of
+    which `wants` is false never have a payload; it is asked once for requests that share theirs.
     """
 
-    def __init__(self, make: Callable[[Added], T | None]) -> None:
-        self._make = make
+    def __init__(
+        self,
+        make: Callable[[Added], T | None],
+        wants: Callable[[SamplingParams], bool] = lambda params: True,
+    ) -> None:
+        self._make, self._wants = make, wants
         self._rows: dict[int, T] = {}
 
     def __len__(self) -> int:
@@ -35,6 +41,8 @@ class RowMap(Generic[T]):
 
     def update(self, update: BatchUpdate) -> bool:
         """Apply removed, added, moved in this order; whether any payload came, went or moved."""
+        if not self._rows and not self._any_wanted(update.added):
+            return False
         before = dict(self._rows)
         for row in update.removed:
             self._rows.pop(row, None)
@@ -45,6 +53,10 @@ class RowMap(Generic[T]):
         return before.keys() != self._rows.keys() or any(
             before[row] is not payload for row, payload in self._rows.items()
         )
+
+    def _any_wanted(self, added: Iterable[Added]) -> bool:
+        distinct = {id(params): params for _, params, _, _ in added}
+        return any(map(self._wants, distinct.values()))
 
     def _put(self, row: int, payload: T | None) -> None:
         if payload is None:

@@ -128,14 +128,13 @@ class Penalties:
 
     def __init__(self, vocab_size: int, device: torch.device) -> None:
         self._vocab_size = vocab_size
-        self._rows: RowMap[History] = RowMap(self._make)
+        self._rows: RowMap[History] = RowMap(self._make, _penalised)
         self._entries = Entries(device)
         self._stale = False
 
     def _make(self, added: Added) -> History | None:
         _, params, prompt, output = added
-        penalties = (params.repetition_penalty, params.frequency_penalty, params.presence_penalty)
-        if penalties == (1.0, 0.0, 0.0):
+        if not _penalised(params):
             return None
         return History(params, prompt or (), output, self._vocab_size)
 
@@ -177,3 +176,8 @@ class Penalties:
     def is_argmax_invariant(self) -> bool:
         """Another token may become the best."""
         return False
+
+
+def _penalised(params: SamplingParams) -> bool:
+    penalties = (params.repetition_penalty, params.frequency_penalty, params.presence_penalty)
+    return penalties != (1.0, 0.0, 0.0)

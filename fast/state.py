@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -29,6 +30,9 @@ from aliquot.fast.upload import capturing, upload
 
 # Rows with a filter are first drawn from this many of their largest tokens; top-k rows from k and a margin for ties.
 REACH = {64: 80, 256: 272}
+
+
+Indices = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,8 +188,9 @@ class BatchState:
         self._apply(update)
 
     def _apply(self, update: BatchUpdate) -> None:
-        for row, params, _, _ in update.added:
-            self._check_freedoms(row, params)
+        if self.profile.topk_off == "error":
+            for row, params, _, _ in update.added:
+                self._check_top_k(row, params.top_k)
         self.batch_size = update.batch_size
         self._rows.update(update)
         for edit in self.edits:
@@ -193,9 +198,8 @@ class BatchState:
         self.late.update_state(update)
         self._plan = None
 
-    def _check_freedoms(self, row: int, params: SamplingParams) -> None:
-        k = params.top_k
-        if self.profile.topk_off == "error" and not 0 < k <= self.vocab_size:
+    def _check_top_k(self, row: int, k: int) -> None:
+        if not 0 < k <= self.vocab_size:
             raise ParameterError(
                 f"request at row {row}: top_k is {k}, allowed is [1, {self.vocab_size}]"
             )
@@ -258,24 +262,28 @@ class BatchState:
 
     def _make_plan(self) -> Plan:
         rows = [self._row(row) for row in range(self.batch_size)]
-        random = [i for i, row in enumerate(rows) if not row.params.greedy]
+        distinct, kinds = _distinct(rows)
+        left = [_after_late(params) for params in distinct] if len(self.late) else distinct
         paths: dict[tuple[int, bool, bool, bool], list[int]] = {}
-        left = [_after_late(row) for row in rows] if len(self.late) else rows
-        for i in random:
-            paths.setdefault(self._path(left[i].params), []).append(i)
-        seeded = tuple(i for i in random if rows[i].params.seed is not None)
-        seeds = [rows[i].params.seed for i in seeded]
-        number = _most_logprobs(rows)
+        for kind, params in enumerate(distinct):
+            if not params.greedy:
+                paths.setdefault(self._path(left[kind]), []).append(kind)
+        seeds = {k: p.seed for k, p in enumerate(distinct) if not p.greedy and p.seed is not None}
+        seeded = np.flatnonzero(np.isin(kinds, list(seeds)))
+        number = _most_logprobs(distinct)
         return Plan(
             groups=tuple(
-                self._group(members, left, reach) for (reach, *_), members in paths.items()
+                self._group(np.flatnonzero(np.isin(kinds, those)), kinds, left, reach)
+                for (reach, *_), those in paths.items()
             ),
-            temperature=self._temperatures(rows) if random and len(self.late) else None,
+            temperature=self._temperatures(distinct, kinds) if paths and len(self.late) else None,
             edits=tuple(edit for edit in self.edits if len(edit)),
-            seeded_rows=seeded,
-            seeded_index=upload(np.asarray(seeded, dtype=np.int64), self.device),
+            seeded_rows=tuple(seeded.tolist()),
+            seeded_index=upload(seeded, self.device),
             positions=torch.zeros(len(seeded), dtype=torch.int64, device=self.device),
-            seeds=upload(np.asarray(seeds, dtype=np.int64), self.device),
+            seeds=upload(
+                np.asarray([seeds[k] for k in kinds[seeded].tolist()], dtype=np.int64), self.device
+            ),
             num_logprobs=number,
             explicit=Explicit.of(
                 [row.params.logprob_token_ids for row in rows],
@@ -296,25 +304,32 @@ class BatchState:
         reach = next((reach for limit, reach in REACH.items() if k <= limit), 0)
         return (reach if filtered else 0), filtered, False, False
 
-    def _group(self, members: list[int], rows: list[Row], reach: int) -> Group:
-        params = [rows[i].params for i in members]
+    def _group(
+        self, members: Indices, kinds: Indices, distinct: Sequence[SamplingParams], reach: int
+    ) -> Group:
+        """The group of the rows `members`, which have the parameters `distinct[kinds]`."""
         everything = len(members) == self.batch_size
-        k = [p.top_k if 0 < p.top_k < self.vocab_size else self.vocab_size for p in params]
-        numbers = np.asarray(
-            [(self._temperature(p), p.top_p, p.min_p) for p in params], dtype=np.float32
+        kinds = kinds[members]
+        params = [distinct[kind] for kind in np.unique(kinds).tolist()]
+        number_of = np.asarray(
+            [(self._temperature(p), p.top_p, p.min_p) for p in distinct], dtype=np.float32
         )
+        k_of = np.asarray(
+            [p.top_k if 0 < p.top_k < self.vocab_size else self.vocab_size for p in distinct]
+        )
+        numbers, k = number_of[kinds], k_of[kinds]
         temperature, top_p, min_p = upload(np.ascontiguousarray(numbers.T), self.device)
         return Group(
-            rows=None if everything else upload(np.asarray(members, dtype=np.int64), self.device),
+            rows=None if everything else upload(members, self.device),
             temperature=temperature,
             top_p=top_p,
             min_p=min_p,
-            top_k=upload(np.asarray(k, dtype=np.int64), self.device),
+            top_k=upload(k, self.device),
             reach=reach,
             unit_temperature=bool((numbers[:, 0] == 1).all()),
             uses_top_p=bool((numbers[:, 1] < 1).any()),
             uses_min_p=bool((numbers[:, 2] > 0).any()),
-            uses_top_k=min(k) < self.vocab_size,
+            uses_top_k=bool(k.min() < self.vocab_size),
             seeded=any(p.seed is not None for p in params),
         )
 
@@ -323,23 +338,27 @@ class BatchState:
         ceiling = float(np.finfo(np.float32).max)
         return min(max(params.temperature, self.profile.temperature_floor), ceiling)
 
-    def _temperatures(self, rows: Sequence[Row]) -> Tensor:
-        column = [[1.0 if r.params.greedy else self._temperature(r.params)] for r in rows]
-        return upload(np.asarray(column, dtype=np.float32), self.device)
+    def _temperatures(self, distinct: Sequence[SamplingParams], kinds: Indices) -> Tensor:
+        each = [1.0 if p.greedy else self._temperature(p) for p in distinct]
+        return upload(np.asarray(each, dtype=np.float32)[kinds][:, None], self.device)
 
 
 _EMPTY = Row(SamplingParams(temperature=0.0), [])
 
 
-def _after_late(row: Row) -> Row:
+def _distinct(rows: Sequence[Row]) -> tuple[list[SamplingParams], Indices]:
+    """The rows' parameters, shared ones once, and which of them each row has, `[n]`."""
+    seen: dict[int, int] = {}
+    kinds = [seen.setdefault(id(row.params), len(seen)) for row in rows]
+    first = {kind: row.params for kind, row in zip(reversed(kinds), reversed(rows), strict=True)}
+    return [first[kind] for kind in range(len(first))], np.asarray(kinds, dtype=np.int64)
+
+
+def _after_late(params: SamplingParams) -> SamplingParams:
     """What is left to ask for once temperature and min-p have acted."""
-    return replace(row, params=replace(row.params, temperature=1.0, min_p=0.0))
+    return replace(params, temperature=1.0, min_p=0.0)
 
 
-def _most_logprobs(rows: Sequence[Row]) -> int | None:
-    asked = [
-        row.params.logprobs
-        for row in rows
-        if row.params.logprobs is not None and row.params.logprob_token_ids is None
-    ]
+def _most_logprobs(distinct: Sequence[SamplingParams]) -> int | None:
+    asked = [p.logprobs for p in distinct if p.logprobs is not None and p.logprob_token_ids is None]
     return None if not asked else -1 if -1 in asked else max(asked)

@@ -66,7 +66,9 @@ class ThinkingBudget:
 
     def __init__(self, markers: ThinkingMarkers | None, device: torch.device) -> None:
         self._markers, self._device = markers, device
-        self._rows: RowMap[Section] = RowMap(self._make)
+        self._rows: RowMap[Section] = RowMap(
+            self._make, lambda params: params.thinking_token_budget is not None
+        )
 
     def _make(self, added: Added) -> Section | None:
         _, params, prompt, output = added

@@ -30,13 +30,18 @@ def from_logits(logits: npt.ArrayLike, batch: Batch) -> Rows:
 
     Raises BatchError when the shape is not that of the batch or the dtype is no float (ERR14).
     """
+    return require_shape(logits, batch).astype(np.float64)  # IO01 IO02 IO03 IO04 IO05
+
+
+def require_shape(logits: npt.ArrayLike, batch: Batch) -> npt.NDArray[Any]:
+    """The logits as an array. Raises BatchError when they are not float `[n, V]` (ERR14)."""
     given: npt.NDArray[Any] = np.asarray(logits)
     wanted = (len(batch), batch.vocab_size)
     if given.shape != wanted or given.dtype.kind != "f":  # ERR14
         raise BatchError(
             f"batch: logits are {given.dtype} {given.shape}, allowed is a float dtype {wanted}"
         )
-    return given.astype(np.float64)  # IO01 IO02 IO03 IO04 IO05
+    return given
 
 
 def require_alive(rows: Rows, batch: Batch, step: str) -> None:

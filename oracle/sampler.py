@@ -58,7 +58,7 @@ def sample(
             del good[error.row]  # ERR17
     drawn = law.draw(outcome.law, noise[good])  # DRAW01
     gathered = logprobs.gather(outcome, part, drawn)  # DRAW07
-    return _spread(drawn, gathered, good, batch, profile)
+    return spread(drawn, gathered, good, batch, profile)
 
 
 def uniforms(requests: Sequence[Request], rng: np.random.Generator) -> npt.NDArray[np.float64]:
@@ -86,7 +86,7 @@ def _subset(batch: Batch, rows: list[int]) -> Batch:
     )
 
 
-def _spread(
+def spread(
     drawn: npt.NDArray[np.int64],
     gathered: Logprobs | None,
     good: list[int],

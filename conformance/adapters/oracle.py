@@ -1,6 +1,8 @@
 """The oracle as a backend: the suite's own null, and the ground that faults are built on."""
 
+import pickle
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -8,11 +10,12 @@ import numpy.typing as npt
 
 import aliquot
 from aliquot.conformance.backend import Capabilities
+from aliquot.conformance.memory import Memory
 from aliquot.contract.batch import LOGPROBS_MODES, Batch, BatchUpdate, LogprobsMode, Request
 from aliquot.contract.output import INVALID_TOKEN, Logprobs, SamplerOutput
 from aliquot.contract.profile import CANONICAL, Profile
 from aliquot.oracle import batch_state, law, logprobs, pipeline, sampler
-from aliquot.oracle.rows import from_logits
+from aliquot.oracle.rows import require_shape
 
 Rows = npt.NDArray[np.float64]
 
@@ -40,6 +43,7 @@ class OracleBackend:
 
     def __post_init__(self) -> None:
         self.reseed(0)
+        self.laws = Memory()
         self.given: Rows | None = None
         self.noise: Rows = np.zeros(0)
 
@@ -55,7 +59,7 @@ class OracleBackend:
     def sample(self, logits: Any, batch: Batch) -> SamplerOutput:
         """Sample from NumPy logits [n, V]; copies of one row share the work of its law."""
         batch.validate()
-        logits = from_logits(logits, batch)
+        logits = require_shape(logits, batch)
         if batch.wants_logprobs:
             return self.sample_rows(logits, batch)
         first, copies = unique_rows(logits, batch)
@@ -71,9 +75,15 @@ class OracleBackend:
         return SamplerOutput(sampled_token_ids=ids)
 
     def law_of(self, logits: Any, batch: Batch, r: int) -> Rows | None:
-        """The law [V] of row `r`; None when it has none."""
-        outcome = self.outcome(logits[[r]], subset(batch, [r]))
-        return None if outcome is None else np.asarray(outcome.law[0])
+        """The law [V] of row `r`; None when it has none. A law depends on its row alone (INV03), so it is kept."""
+        row, alone = logits[[r]], subset(batch, [r])
+
+        def made() -> tuple[Rows, ...]:
+            outcome = self.outcome(row, alone)
+            return () if outcome is None else (np.asarray(outcome.law[0]),)
+
+        found = self.laws.get(content(row, alone, self.profile), made)
+        return found[0] if found else None
 
     def sample_rows(self, logits: Any, batch: Batch) -> SamplerOutput:
         """Sample row by row, with logprobs."""
@@ -127,15 +137,10 @@ def unique_rows(logits: Any, batch: Batch) -> tuple[list[int], npt.NDArray[np.in
     kinds: dict[object, list[int]] = {}
     first: list[int] = []
     copies = np.empty(len(batch), dtype=np.int64)
-    bits = np.ascontiguousarray(logits, dtype=np.float64).view(np.int64)
+    bits = np.ascontiguousarray(logits).view(f"u{logits.itemsize}")
     for r, request in enumerate(batch.requests):
         mask = None if batch.grammar_bitmask is None else batch.grammar_bitmask[r].tobytes()
-        key = (
-            id(request.params),
-            tuple(request.prompt_token_ids or ()),
-            tuple(request.output_token_ids),
-            mask,
-        )
+        key = (id(request.params), *_tokens(request), mask)
         alike = kinds.setdefault(key, [])
         equal = (k for k in alike if np.array_equal(bits[first[k]], bits[r]))
         kind = next(equal, len(first))
@@ -144,6 +149,28 @@ def unique_rows(logits: Any, batch: Batch) -> tuple[list[int], npt.NDArray[np.in
             first.append(r)
         copies[r] = kind
     return first, copies
+
+
+def content(row: Any, alone: Batch, profile: Profile) -> bytes:
+    """A digest of all that the law of one row [1, V] depends on."""
+    request, mask = alone.requests[0], alone.grammar_bitmask
+    told = (
+        row.dtype.str,
+        request.params,
+        _tokens(request),
+        None if mask is None else mask.tobytes(),
+        alone.thinking,
+        profile,
+    )
+    digest = blake2b(pickle.dumps(told), digest_size=16)
+    digest.update(row.tobytes())
+    return digest.digest()
+
+
+def _tokens(request: Request) -> tuple[tuple[int, ...] | None, ...]:
+    prompt = request.prompt_token_ids
+    parts = (prompt, request.output_token_ids, request.draft_token_ids)
+    return tuple(None if part is None else tuple(part) for part in parts)
 
 
 def subset(batch: Batch, rows: list[int]) -> Batch:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from aliquot.conformance.adapters.oracle import DECLARED, OracleBackend
+from aliquot.conformance.adapters.oracle import DECLARED, OracleBackend, subset
 from aliquot.contract.batch import Batch, BatchUpdate, Request
 from aliquot.contract.output import Logprobs, SamplerOutput
 from aliquot.contract.params import SamplingParams
@@ -127,16 +127,24 @@ class Faulty(OracleBackend):
         return replace(outcome, law=np.stack([self.fault.law(row) for row in outcome.law]))
 
     def sample_rows(self, logits: Any, batch: Batch) -> SamplerOutput:
-        """Sample with logprobs; a batch with a bad row is the oracle's."""
-        outcome = self.outcome(logits, batch)
-        if outcome is None or not len(batch):
+        """Sample with logprobs, bad rows marked and the others drawn as the fault draws (ERR17)."""
+        if not len(batch):
             return super().sample_rows(logits, batch)
-        noise = self.uniforms(batch)
-        ids = np.array(
-            [self.draw(p, noise[r : r + 1])[0] for r, p in enumerate(outcome.law)], np.int64
-        )
-        reported = self.fault.reported(outcome, batch, ids)
-        return SamplerOutput(sampled_token_ids=ids.reshape(-1, 1), logprobs=reported)
+        good, outcome = list(range(len(batch))), self.outcome(logits, batch)
+        if outcome is None:
+            good = [r for r in good if self.law_of(logits, batch, r) is not None]
+            outcome = self.outcome(logits[good], subset(batch, good))
+        if (
+            outcome is None
+            or not good
+            or (len(good) < len(batch) and self.profile.bad_row == "error")
+        ):
+            return super().sample_rows(logits, batch)
+        part, noise = subset(batch, good), self.uniforms(batch)[good]
+        drawn = [self.draw(p, noise[i : i + 1])[0] for i, p in enumerate(outcome.law)]
+        ids = np.array(drawn, np.int64)
+        gathered = self.fault.reported(outcome, part, ids)
+        return sampler.spread(ids, gathered, good, batch, self.profile)
 
     def uniforms(self, batch: Batch) -> Rows:
         """The noise of this call: one uniform a row, or a row of noise for a race over a small vocabulary."""
