@@ -148,10 +148,11 @@ def statistics(session: nox.Session) -> None:
 
 
 @nox.session
-def faults(session: nox.Session) -> None:
+@nox.parametrize("tier", ["pr", "full"])
+def faults(session: nox.Session, tier: str) -> None:
     """Every fault of the library through the suite; the table goes to README, the picture to docs/."""
     install(session, "-e", ".")
-    session.run("python", "benchmarks/kill_table.py", env=ONE_THREAD)
+    session.run("python", "benchmarks/kill_table.py", "--tier", tier, env=ONE_THREAD)
     session.run("python", "benchmarks/report_picture.py", env=ONE_THREAD)
 
 

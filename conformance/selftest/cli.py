@@ -22,6 +22,9 @@ def selftest(
     workers: Annotated[int, typer.Option("-n", "--workers", min=0, help="Processes.")] = 2,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the runs' noise.")] = 0,
     checks: Annotated[str | None, typer.Option(help="Checks whose id begins so.")] = None,
+    quick: Annotated[
+        bool, typer.Option(help="End a faulty sampler at its first red check.")
+    ] = False,
     json_to: Annotated[
         Path | None, typer.Option("--json", help="Also write the table as JSON.")
     ] = None,
@@ -44,7 +47,9 @@ def selftest(
         raise typer.Exit(WRONG_USE)
     start, found = time.perf_counter(), []
     try:
-        for o in outcomes(names, tier=tier.value, seed=seed, workers=workers, only=checks):
+        for o in outcomes(
+            names, tier=tier.value, seed=seed, workers=workers, only=checks, quick=quick
+        ):
             found.append(o)
             err.print(f"{len(found)}/{len(names)} {o.name}: {o.failed} of {o.checks} red")
     except RunError as error:

@@ -86,3 +86,12 @@ def test_outcomes_survive_json() -> None:
     """Outcomes written as JSON values are read back as they were."""
     found = [selftest.described(FAULTS["rank-constant"], [], 1.5)]
     assert from_data(json.loads(json.dumps(as_data(found)))) == found
+
+
+def test_quick_begins_with_the_own_clauses_and_ends_at_the_first_red_check() -> None:
+    """Every RANK check is red for this fault, so one check is enough; a right sampler is tested whole."""
+    quick = selftest.outcome("rank-constant", "smoke", 0, quick=True)
+    whole = selftest.outcome("same-unnormalised", "smoke", 0, "RANK")
+    right = selftest.outcome("same-unnormalised", "smoke", 0, "RANK", quick=True)
+    assert (quick.failed, quick.checks, quick.own_clause) == (1, 1, True)
+    assert right.checks == whole.checks > 1
