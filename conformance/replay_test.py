@@ -55,7 +55,6 @@ def judge_found(
             alpha=0.0,
             p_value=1.0 if found.passed else 0.0,
             mde_tv=float(f"{replay_effect(found.draws):.4g}"),
-            gates=False,
         )
     )
     if not found.passed:

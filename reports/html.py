@@ -152,7 +152,7 @@ def _context(results: RunResults, lines: list[_Row]) -> dict[str, Any]:
         "tests": summary.gating_tests(results),
         "known": known[:FULL_FINDINGS],
         "known_hidden": len(known[FULL_FINDINGS:]),
-        "draws": sum(s.draws for check in results.checks for s in check.statistics if s.gates),
+        "draws": sum(map(_draws, results.checks)),
         "gauge": _gauge([s for check in results.checks for s in check.statistics]),
         "finding_gauge": _gauge,
         "with_plots": sum(1 for check in results.checks if check.frequencies),
@@ -214,6 +214,12 @@ def _witness(check: CheckResult) -> list[tuple[str, str]]:
     shown = [(clip(name, 60), clip(text, LONGEST_TEXT)) for name, text in flat[:WITNESS_ENTRIES]]
     hidden = len(flat) - len(shown)
     return [*shown, ("…", f"{count(hidden)} more in results.json")] if hidden else shown
+
+
+def _draws(check: CheckResult) -> int:
+    """The draws that a check decides by; those of a law are counted once, also where they are replayed too."""
+    deciding = [s for s in check.statistics if s.gates]
+    return sum(s.draws for s in deciding if s.alpha or not check.alpha)
 
 
 def _gauge(statistics: list[Statistic] | tuple[Statistic, ...]) -> _Gauge | None:

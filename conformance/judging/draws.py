@@ -18,6 +18,7 @@ Ids = npt.NDArray[np.int64]
 
 CHUNK_VALUES = 1 << 21
 CHUNK_ROWS = 1 << 12
+SHOWN_DRAW_LESS = 4
 MOST_DRAWN = 1 << 24
 ONE_MORE = "one token more is kept when the mass reaches p exactly"
 
@@ -45,8 +46,11 @@ class Draws(Exact):
     def support(self, case: Case, draws: int | None = None) -> Ids:
         """No token outside what the filters may keep is drawn; returns the draws."""
         self.supports(case)
+        return self._inside(case, self.drawn(case, draws or self.session.tier.support_draws))
+
+    def _inside(self, case: Case, ids: Ids) -> Ids:
+        """Fail when one of the draws [draws, rows] is outside what the filters may keep; returns the draws."""
         expected = self.expect(case)
-        ids = self.drawn(case, draws or self.session.tier.support_draws)
         for r in range(len(case.requests)):
             may = expected.drawable(r)
             outside = ids[~may[ids[:, r]], r]
@@ -64,10 +68,12 @@ class Draws(Exact):
         return ids
 
     def filters(self, case: Case) -> None:
-        """Processed rows where the backend shows them, and drawn tokens always."""
+        """Processed rows where the backend shows them, and drawn tokens always: fewer where the rows were seen."""
         self.supports(case)
         self.processed(case)
-        self.support(case)
+        shown = self.shows("processed_logits") or self.shows("processed_logprobs")
+        draws = self.session.tier.support_draws
+        self.support(case, draws // SHOWN_DRAW_LESS if shown else draws)
 
     def law(self, case: Case) -> None:
         """The draws of every random row follow the oracle's law."""

@@ -1,13 +1,18 @@
 """The backend's own noise: replayed through the oracle, and injected at the ends of its range."""
 
+from functools import partial
+
 import numpy as np
 import numpy.typing as npt
 
 from aliquot.conformance import arrays, replay_test
 from aliquot.conformance.case import Case
-from aliquot.conformance.judging.draws import Draws
+from aliquot.conformance.judging.draws import Draws, Ids
 from aliquot.conformance.judging.exact import ids_in_words
 from aliquot.reports.results import Verdict
+from aliquot.statistical.replay import Replay
+
+Found = dict[int, list[tuple[str, Replay]]]
 
 EXTREMES = {
     "inverse_cdf": (0.0, 2.0**-53, 2.0**-24, 0.5, 1 - 2.0**-24, 1 - 2.0**-53, 1.0),
@@ -22,21 +27,53 @@ class Noise(Draws):
     def replays(self, case: Case) -> None:
         """With the backend's own noise the oracle draws the same tokens, where the noise can be had."""
         self.supports(case)
-        if self.session.capabilities.noise != "replayable":
+        if not self._replayable:
             self.conclude(Verdict.UNSUPPORTED, "not declared: replayable noise")
+        self._judge_replay(case, *self._replayed(case, self.session.tier.replay_draws))
+
+    def law(self, case: Case) -> None:
+        """The draws of every random row follow the oracle's law.
+
+        Where the noise can be had, each draw is replayed. What is left to doubt is the noise, so that fewer draws do.
+        """
+        if not self._replayable:
+            return super().law(case)
+        self.supports(case)
+        draws = min(self.session.tier.replay_draws, self._law_draws(case))
+        self._in_rounds(draws, partial(self._drawn_with_noise, case), partial(self._laws, case))
+        return None
+
+    @property
+    def _replayable(self) -> bool:
+        return self.session.capabilities.noise == "replayable"
+
+    def _drawn_with_noise(self, case: Case, draws: int) -> Ids:
+        """Draws [draws, rows] inside the allowed sets, those of random rows as the oracle makes of their noise."""
+        ids, found = self._replayed(case, draws)
+        self._inside(case, ids)
+        self._judge_replay(case, ids, found)
+        return ids
+
+    def _replayed(self, case: Case, draws: int) -> tuple[Ids, Found]:
+        """Draw every row of the case `draws` times: int64 [draws, rows], and by random row the replay in parts."""
         expected, rows = self.expect(case), len(case.requests)
-        random = [r for r in range(rows) if r not in expected.greedy_rows]
-        drawn, found = [], []
-        for part in self._parts(case, self.session.tier.replay_draws):
+        drawn: list[Ids] = []
+        found: Found = {r: [] for r in range(rows) if r not in expected.greedy_rows}
+        for part in self._parts(case, draws):
             ids = self.answer(part).ids.reshape(-1, rows)
             kind, noise = self._noise(part)
             noise = noise.reshape(-1, rows, *noise.shape[1:])
             drawn.append(ids)
-            found.append(
-                [replay_test.replayed(expected, r, ids[:, r], kind, noise[:, r]) for r in random]
-            )
-        for r, parts in zip(random, zip(*found, strict=True), strict=True):
-            replay_test.judge_found(self, case, r, np.concatenate(drawn)[:, r], kind, parts)
+            for r, parts in found.items():
+                done = replay_test.replayed(expected, r, ids[:, r], kind, noise[:, r])
+                parts.append((kind, done))
+        return np.concatenate(drawn), found
+
+    def _judge_replay(self, case: Case, ids: Ids, found: Found) -> None:
+        """Fail at the first draw that no rounding explains."""
+        for r, parts in found.items():
+            kinds, done = zip(*parts, strict=True)
+            replay_test.judge_found(self, case, r, ids[:, r], kinds[0], done)
 
     def _noise(self, case: Case) -> tuple[str, npt.NDArray[np.float64]]:
         """The noise of the last call, its form checked."""

@@ -46,8 +46,7 @@ REPLAYED = [
     row("1000 tokens", normal(1000, 14, 3.0)),
     row("V = 128,256", normal(128_256, 15)),
     row("V = 128,256, filtered", normal(128_256, 16, 2.0), top_k=200, top_p=0.95, temperature=0.9),
-    *real_cases("prompts_f32", 2, temperature=0.8),
-    *real_cases("decode_bf16", 2, top_p=0.9),
+    *real_cases("prompts_f32", 1, temperature=0.8),
 ]
 
 

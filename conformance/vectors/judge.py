@@ -197,13 +197,18 @@ class VectorJudge(Judge):
                 self.clause_ids = ("IO08",)
                 self.fail(case, r, f"ids in [0, {case.vocab_size})", f"id {outside[0]}")
 
+    @property
+    def _replayable(self) -> bool:
+        """Draws for a law come without their noise."""
+        return False
+
     def replays(self, case: Case) -> None:
         """With the noise of the files the oracle draws the same tokens, in every kind of noise that is answered."""
         self.supports(case)
         for kind, noise in self._noises(case):
-            self.if_answered(self._replayed, case, kind, noise)
+            self.if_answered(self._with_noise, case, kind, noise)
 
-    def _replayed(self, case: Case, kind: str, noise: npt.NDArray[Any]) -> None:
+    def _with_noise(self, case: Case, kind: str, noise: npt.NDArray[Any]) -> None:
         ids, expected = self.backend.draws(case, kind, len(noise), noise), self.expect(case)
         self._in_range(case, ids)
         for r in range(len(case.requests)):

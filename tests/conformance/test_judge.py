@@ -146,7 +146,8 @@ def test_a_biased_law_is_found() -> None:
         chosen[::5][chosen[::5] == 0] = 1
         return sampled
 
-    result = judged(lambda judge: judge.law(case), ids(biased), clause="DRAW01")
+    opaque = replace(DECLARED, noise="opaque")
+    result = judged(lambda judge: judge.law(case), ids(biased), clause="DRAW01", declared=opaque)
     assert result.verdict is Verdict.FAIL
     assert [s.gates for s in result.statistics] == [True, False, False]
     assert result.statistics[0].log10_e is not None
@@ -159,7 +160,22 @@ def test_an_unbiased_law_passes() -> None:
     result = judged(lambda judge: judge.law(case), clause="DRAW01")
     assert result.verdict is Verdict.PASS
     assert result.frequencies is not None
-    assert sum(result.frequencies.drawn) == TIERS["smoke"].law_draws
+    assert sum(result.frequencies.drawn) == TIERS["smoke"].replay_draws
+    assert result.evidence == "law, replay, support"
+
+
+def test_a_law_whose_noise_is_unfair_is_found() -> None:
+    """Draws that are right by their noise pass the replay; the e-process finds that the noise is not uniform."""
+
+    class Unfair(OracleBackend):
+        def uniforms(self, batch: Batch) -> Any:
+            self.noise = super().uniforms(batch) ** 1.5
+            return self.noise
+
+    judge = Judge(Session("x", Unfair(), TIERS["smoke"], 0), "DRAW01_c", ("DRAW01",), "t", "", 1e-8)
+    with pytest.raises(Concluded, match="likelier under another law"):
+        judge.law(row("even", np.zeros(4)))
+    assert judge.evidence == {"support", "replay"}
 
 
 def test_a_value_one_ulp_off_is_found_in_exact_arithmetic() -> None:
