@@ -148,6 +148,14 @@ def statistics(session: nox.Session) -> None:
 
 
 @nox.session
+def complete(session: nox.Session) -> None:
+    """200 complete runs of the suites on each right sampler, one seed each; goes on where it was interrupted."""
+    install(session, "-e", ".")
+    session.run("python", "benchmarks/complete_runs.py", *session.posargs, env=ONE_THREAD)
+    session.run("python", "benchmarks/statistical_tables.py")
+
+
+@nox.session
 @nox.parametrize("tier", ["pr", "full"])
 def faults(session: nox.Session, tier: str) -> None:
     """Every fault of the library through the suite; the table goes to README, the picture to docs/."""

@@ -145,6 +145,22 @@ def null_section() -> str:
     )
 
 
+def complete_section() -> str:
+    """Complete runs of the suites on right samplers."""
+    found = load("complete_runs")
+    heads = ("backend", "tier", "complete runs, one seed each", "checks judged", "red runs")
+    keys = ("backend", "tier", "runs", "checks judged", "red runs")
+    return "\n\n".join(
+        [
+            "### Complete runs on right samplers",
+            table(heads, [[row[key] for key in keys] for row in found["summary"]]),
+            f"`python benchmarks/complete_runs.py`, which goes on where it was interrupted; "
+            + ", ".join(f"{name} {told}" for name, told in found["environment"].items())
+            + ".",
+        ]
+    )
+
+
 def power_section() -> str:
     """Stated effects against simulation."""
     heads = ("test", "cells", "draws", "stated effect", "power there", "measured / stated")
@@ -324,6 +340,7 @@ SECTIONS: tuple[Callable[[], str], ...] = (
     replay_section,
     blackbox_section,
     null_section,
+    complete_section,
     power_section,
     plan_section,
     weak_section,

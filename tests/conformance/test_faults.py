@@ -17,7 +17,7 @@ CLASSES = {f"F{number}" for number in range(1, 16)} - {"F13"}
 REPORT = re.compile(r"[\w.-]+/[\w.-]+ (PR|issue) \d+")
 CHEAP = (
     "TOPP01_mass_before_the_token", "TOPP07", "TOPK02", "TOPK06_fewer", "MINP01_threshold", "MINP03",
-    "DRAW01_the_law[three", "DRAW05", "LOGP05", "LOGP10",
+    "DRAW01_the_law[three", "DRAW05", "LOGP05", "LOGP10", "INV03_ERR17_SEED02_batches_with_bad_rows[9]",
 )  # fmt: skip
 
 
@@ -75,7 +75,7 @@ def test_a_named_check_kills_each_fault_and_names_it(name: str) -> None:
 
 @pytest.mark.parametrize("name", EQUIVALENTS)
 def test_no_cheap_check_flags_an_equivalent_sampler(name: str) -> None:
-    """An equivalent sampler passes the checks of filters, law, noise and logprobs."""
+    """An equivalent sampler passes the checks of filters, law, noise, logprobs and bad rows."""
     found = judged(name, *CHEAP)
     assert len(found) > 20
     assert [check.id for check in found if check.verdict in (Verdict.FAIL, Verdict.ERROR)] == []

@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from aliquot.conformance.adapters import oracle
+from aliquot.conformance.adapters.oracle import OracleBackend
 from aliquot.conformance.case import Case, row
 from aliquot.conformance.expectation import Expectation
 from aliquot.conformance.memory import ENTRY, Memory
@@ -48,3 +50,42 @@ def test_everything_that_decides_is_part_of_the_key() -> None:
         key(FOUR, accuracy="float64"),
     ]
     assert (len(set(keys)), key(replace(FOUR, name="other"))) == (7, keys[0])
+
+
+def content(case: Case, profile: str = "keep_all", prompt: object = ()) -> bytes:
+    """The key under which the oracle as a backend keeps the law of a case's row."""
+    batch = case.batch()
+    batch.requests[0].prompt_token_ids = prompt  # type: ignore[assignment]
+    return oracle.content(case.logits, batch, replace(CANONICAL, topk_ties=profile))
+
+
+def test_everything_that_a_law_depends_on_is_part_of_its_key() -> None:
+    """As above for the laws that the oracle keeps as a backend; the request's id is no part."""
+    other = replace(FOUR.requests[0], output_token_ids=[2])
+    drafting = replace(FOUR.requests[0], draft_token_ids=(2,))
+    renamed = replace(FOUR.requests[0], id="other")
+    keys = [
+        content(FOUR),
+        content(replace(FOUR, logits=FOUR.logits + 1)),
+        content(replace(FOUR, logits=FOUR.logits.astype(np.float16))),
+        content(row("four", FOUR.logits[0], output=[1])),
+        content(replace(FOUR, requests=(other,))),
+        content(replace(FOUR, requests=(drafting,))),
+        content(replace(FOUR, grammar_bitmask=np.array([[7]], dtype=np.int32))),
+        content(FOUR, profile="lowest_ids"),
+        content(FOUR, prompt=(1,)),
+        content(FOUR, prompt=None),
+    ]
+    assert len(set(keys)) == len(keys)
+    assert content(replace(FOUR, requests=(renamed,))) == keys[0]
+
+
+def test_the_oracle_keeps_no_law_of_an_output_that_grew() -> None:
+    """The same request object one token later has another law."""
+    backend, batch = OracleBackend(), FOUR.batch()
+    first = backend.law_of(FOUR.logits, batch, 0)
+    batch.requests[0].output_token_ids.append(0)
+    second = backend.law_of(FOUR.logits, batch, 0)
+    assert first is not None
+    assert second is not None
+    assert second[0] < first[0]

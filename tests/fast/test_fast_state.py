@@ -207,3 +207,28 @@ def test_change_after_a_step():
         state.update(BatchUpdate(batch_size=1, added=added((0, params))))
         steps.append(sampler(logits.clone(), state).sampled_token_ids.item())
     assert steps == [5, 0, 4]
+
+
+def test_requests_that_share_their_parameters_keep_their_rows():
+    """Two kinds of shared parameters between greedy and seeded rows: each row has its own kind's values."""
+    warm, cold, greedy = P(temperature=2.0, top_k=2), P(temperature=0.5), P(temperature=0.0)
+    seeded = P(temperature=0.5, seed=7)
+    plan = state_of(warm, cold, greedy, warm, seeded, cold, warm).plan
+    filtered, plain = plan.groups
+    assert filtered.rows.tolist() == [0, 3, 6]
+    assert filtered.temperature.tolist() == [2.0, 2.0, 2.0]
+    assert filtered.top_k.tolist() == [2, 2, 2]
+    assert plain.rows.tolist() == [1, 4, 5]
+    assert plain.temperature.tolist() == [0.5, 0.5, 0.5]
+    assert (filtered.seeded, plain.seeded) == (False, True)
+    assert (plan.seeded_rows, plan.seeds.tolist()) == ((4,), [7])
+
+
+def test_a_row_is_edited_though_others_beside_it_are_not():
+    """An edit that no row of the first batch wants is found when a later request wants it, and leaves with it."""
+    state = state_of(P(temperature=0.0), P(temperature=0.0))
+    biased = P(temperature=0.0, logit_bias={3: 1.0})
+    state.update(BatchUpdate(batch_size=3, added=added((2, biased))))
+    assert drawn(state) == [0, 0, 3]
+    state.update(BatchUpdate(batch_size=3, removed=[2], added=added((2, P(temperature=0.0)))))
+    assert drawn(state) == [0, 0, 0]
