@@ -154,7 +154,7 @@ def complete_section() -> str:
         [
             "### Complete runs on right samplers",
             table(heads, [[row[key] for key in keys] for row in found["summary"]]),
-            f"`python benchmarks/complete_runs.py`, which goes on where it was interrupted; "
+            "`python benchmarks/complete_runs.py`, which goes on where it was interrupted; "
             + ", ".join(f"{name} {told}" for name, told in found["environment"].items())
             + ".",
         ]
