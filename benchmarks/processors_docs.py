@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from aliquot.conformance.processor_check.check import CHECKS, check_processor
+from aliquot.conformance.processor_check.interface import ACTIVE
 from aliquot.conformance.processor_check.library import RIGHT, WRONG, Entry
 from aliquot.conformance.processor_check.subject import Subject
 from aliquot.reports.results import Verdict
@@ -26,7 +27,7 @@ EXAMPLES = (
 
 def checks() -> str:
     """The table of checks."""
-    rows = [f"| `{c.id}` | {', '.join(c.clauses)} | {c.title} |" for c in CHECKS]
+    rows = [f"| `{c.id}` | {', '.join(c.clauses)} | {c.title} |" for c in (ACTIVE, *CHECKS)]
     return "\n".join(["| check | clause | claim |", "|---|---|---|", *rows])
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from aliquot.contract.clauses import clauses
 from aliquot.reports.results import CheckResult, Finding, KnownFailure, Verdict
+from aliquot.reports.text import plural
 
 TEXTS = ("check", "clause", "says", "reason", "link")
 NEEDED = ("reason", "link", "expires")
@@ -91,14 +92,14 @@ class Known:
     def _wrong(self, entry: Entry, checks: Iterable[CheckResult], whole: bool) -> str:
         """What is wrong with an entry, or nothing."""
         if entry.expires < self.today:
-            return f"it expired on {entry.expires.isoformat()}"
+            return f"the entry expired on {entry.expires.isoformat()}"
         named = [check for check in checks if entry.names(check)]
         if not named:
-            return "it names no check of this run" if whole else ""
+            return "the entry names no check of this run" if whole else ""
         if any(entry.covers(replace(c, verdict=Verdict.FAIL)) for c in named if c.known):
             return ""
         ends = sorted({str(check.verdict) for check in named})
-        return f"the failure did not come: {len(named)} checks ended as {', '.join(ends)}"
+        return f"the failure did not come: {plural(len(named), 'check')} ended as {', '.join(ends)}"
 
     def _failure(self, entry: Entry, said: str) -> CheckResult:
         finding = Finding(
@@ -110,7 +111,7 @@ class Known:
         return CheckResult(
             id=f"known failure: {entry}", clauses=(), group="known failures",
             title="Known failures are up to date", case=self.path, evidence="exact",
-            verdict=Verdict.FAIL, reason=f"known failure of {entry}: {said}", finding=finding,
+            verdict=Verdict.FAIL, reason=said, finding=finding,
         )  # fmt: skip
 
 
