@@ -1,7 +1,6 @@
 """The command line: run, list and explain."""
 
 import sys
-from collections import Counter
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -19,10 +18,9 @@ from aliquot.conformance.vectors.cli import vectors
 if TYPE_CHECKING:
     from aliquot.conformance.case import Case
     from aliquot.conformance.known import Known
-    from aliquot.reports.results import CheckResult, RunResults, Verdict
+    from aliquot.reports.results import RunResults
 
 EXIT_FINDINGS, EXIT_WRONG_USE = 1, 2
-SHOWN_FINDINGS = 10
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -80,6 +78,7 @@ def run(
     from aliquot.conformance.run import RunError
     from aliquot.conformance.run import run as run_suites
     from aliquot.reports.results import Verdict
+    from aliquot.reports.terminal import to_terminal
 
     if report is not None:
         _make_folder(report)
@@ -92,7 +91,8 @@ def run(
             )  # fmt: skip
     except (BackendLoadError, KnownError, RunError) as error:
         refuse(str(error))
-    _print_results(results)
+    for line in to_terminal(results):
+        out.print(line)
     if report is not None:
         _write(results, report)
     codes = {Verdict.PASS: 0, Verdict.FAIL: EXIT_FINDINGS}
@@ -118,62 +118,6 @@ def _make_folder(report: Path) -> None:
         probe.unlink()
     except OSError as error:
         refuse(f"--report {report}: {error.strerror}, allowed is a folder that can be written")
-
-
-def _print_results(results: "RunResults") -> None:
-    from aliquot.reports.results import Verdict
-    from aliquot.reports.summary import known_failures
-
-    broken = [check for check in results.checks if check.verdict is Verdict.ERROR]
-    for verdict, red in ((Verdict.FAIL, list(results.failures)), (Verdict.ERROR, broken)):
-        _print_some(red, verdict)
-        if red:
-            _print_clauses(red)
-    _print_some(known_failures(results), Verdict.KNOWN)
-    _print_effects(results)
-    counts = ", ".join(f"{n} {verdict}" for verdict, n in results.counts.items() if n)
-    out.print(f"{results.verdict}: {results.backend.name}, tier {results.tier}, "
-              f"seed {results.seed}: {counts}")  # fmt: skip
-
-
-def _print_some(checks: "list[CheckResult]", verdict: "Verdict") -> None:
-    for check in checks[:SHOWN_FINDINGS]:
-        _print_check(check)
-    if len(checks) > SHOWN_FINDINGS:
-        out.print(f"     and {len(checks) - SHOWN_FINDINGS} more with {verdict}")
-
-
-def _print_effects(results: "RunResults") -> None:
-    """The run's false-alarm bound, and the range of the smallest effects that its clauses' checks can find."""
-    from aliquot.reports.summary import bound, effects
-
-    out.print(bound(results))
-    if results.effects:
-        out.print(effects(results))
-
-
-def _print_check(check: "CheckResult") -> None:
-    names = " ".join((check.verdict, *check.clauses, check.id))
-    out.print(f"{names}: {check.reason}")
-    if check.known:
-        return out.print(f"     {check.known.link}")
-    if check.finding and check.finding.likely_cause:
-        out.print(f"     likely cause: {check.finding.likely_cause}")
-    if check.finding and check.finding.reproduce:
-        out.print(f"     {check.finding.reproduce}")
-
-
-def _print_clauses(red: "list[CheckResult]") -> None:
-    """How many red checks each clause has, the most first, and the cause given most often."""
-    clauses = Counter(clause for check in red for clause in check.clauses)
-    out.print("red clauses: " + ", ".join(f"{c} ({n})" for c, n in clauses.most_common()))
-    causes = Counter(
-        (check.finding.likely_cause.partition(" if ")[2], " ".join(check.finding.blames))
-        for check in red
-        if check.finding and check.finding.likely_cause
-    )
-    for (cause, blamed), n in causes.most_common(1):
-        out.print(f"likely cause of {n} of {len(red)}: {cause} ({blamed})")
 
 
 def _write(results: "RunResults", folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 import math
 from collections import defaultdict
+from collections.abc import Iterable
 
 from aliquot.reports.results import CheckResult, RunResults, Statistic, Verdict
 from aliquot.reports.text import ALPHA, MINUS, count, plural, scientific
@@ -69,8 +70,13 @@ def first_failure(results: RunResults) -> CheckResult | None:
 
 def failures(results: RunResults) -> dict[tuple[str, ...], list[CheckResult]]:
     """The failed checks by the clauses that they test, the most telling first."""
+    return by_clauses(results.failures)
+
+
+def by_clauses(checks: Iterable[CheckResult]) -> dict[tuple[str, ...], list[CheckResult]]:
+    """Checks by the set of clauses that they test, in their order."""
     groups: dict[tuple[str, ...], list[CheckResult]] = defaultdict(list)
-    for check in results.failures:
+    for check in checks:
         groups[check.clauses].append(check)
     return dict(groups)
 

@@ -99,6 +99,7 @@ def judge(
     from aliquot.conformance.vectors.answered import AnswerDesk
     from aliquot.conformance.vectors.run import Setting, SuiteError, run
     from aliquot.reports.results import Verdict
+    from aliquot.reports.terminal import red_checks
 
     words = ("aliquot", "vectors", "judge", str(folder), str(results))
     try:
@@ -115,29 +116,13 @@ def judge(
             found = run(AnswerDesk(cases, given), setting, progress)
     except (folders.FolderError, answers.AnswerError, SuiteError) as error:
         refuse(str(error))
-    _print(found)
+    for line in red_checks(found):
+        out.print(line)
     out.print(_unanswered(cases, given))
     out.print(_verdict(found))
     if report is not None:
         _write(found, report)
     raise typer.Exit(0 if found.verdict is Verdict.PASS else EXIT_FINDINGS)
-
-
-def _print(results: "RunResults") -> None:
-    """The red checks, the first of them with cause and command."""
-    from aliquot.conformance.cli import SHOWN_FINDINGS, out
-    from aliquot.reports.results import Verdict
-
-    broken = [check for check in results.checks if check.verdict is Verdict.ERROR]
-    red = [*results.failures, *broken]
-    for check in red[:SHOWN_FINDINGS]:
-        out.print(f"{check.verdict} {' '.join(check.clauses)} {check.id}: {check.reason}")
-        if check.finding and check.finding.likely_cause:
-            out.print(f"     likely cause: {check.finding.likely_cause}")
-        if check.finding:
-            out.print(f"     {check.finding.reproduce}")
-    if len(red) > SHOWN_FINDINGS:
-        out.print(f"     and {len(red) - SHOWN_FINDINGS} more")
 
 
 def _unanswered(cases: "Folder", given: "Answers") -> str:
