@@ -82,15 +82,19 @@ class Case:
         )
 
     def witness(self, row: int, tokens: Iterable[int] = ()) -> dict[str, Any]:
-        """Row `row` as JSON values: whole when small, else the logits of `tokens`."""
+        """Row `row`, counted from 0, as JSON values: whole when small, else its extremes and the logits of `tokens`."""
         if not self.requests:
             return {"case": self.name, "rows": 0}
         request = self.requests[row]
-        shown: dict[str, Any] = {"case": self.name, "row": row, "dtype": self.dtype}
+        shown: dict[str, Any] = {"case": self.name, "row": row}
+        if len(self.requests) > 1:
+            shown["rows"] = len(self.requests)
+        shown["dtype"] = self.dtype
         if self.vocab_size <= SHOWN_WHOLE:
             shown["logits"] = [_number(x) for x in self.logits[row]]
         else:
             shown["V"] = self.vocab_size
+            shown["extremes"] = extremes(self.logits[row])
             shown["logits"] = {str(t): _number(self.logits[row, t]) for t in tokens}
         shown["params"] = plain(changed(request.params))
         for name in ("prompt_token_ids", "output_token_ids"):
@@ -101,6 +105,20 @@ class Case:
         if self.thinking is not None:
             shown["thinking"] = plain(asdict(self.thinking))
         return shown
+
+
+def extremes(logits: npt.NDArray[np.float32]) -> dict[str, dict[str, Any]]:
+    """The largest and the smallest finite logit of a row float32 [V]; of NaN, +inf and -inf how many and the first."""
+    found: dict[str, dict[str, Any]] = {}
+    finite = np.flatnonzero(np.isfinite(logits))
+    for name, pick in (("largest", np.argmax), ("smallest", np.argmin)) if finite.size else ():
+        token = int(finite[pick(logits[finite])])
+        found[name] = {"token": token, "logit": float(logits[token])}
+    kinds = {"NaN": np.isnan(logits), "+inf": np.isposinf(logits), "-inf": np.isneginf(logits)}
+    for name, places in kinds.items():
+        if places.any():
+            found[name] = {"count": int(places.sum()), "first": int(places.argmax())}
+    return found
 
 
 def _copied(request: Request, name: str) -> Request:

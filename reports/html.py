@@ -31,6 +31,9 @@ MORE_CHECKS = 8
 LONGEST_TEXT = 600
 LONGEST_BRIEF = 200
 WITNESS_ENTRIES = 16
+LINE_EACH = 6
+"""An object in a witness with more members than this is one line, so that it pushes nothing else out."""
+
 GAUGE_WIDTH = 1000
 GAUGE_SPAN = 1.5
 """The gauge ends at this multiple of the limit; what lies beyond is drawn at the end."""
@@ -202,12 +205,12 @@ def _groups(results: RunResults, plotted: dict[str, str]) -> list[_Group]:
 
 
 def _witness(check: CheckResult) -> list[tuple[str, str]]:
-    """The witness as names and one-line values, an object inside it as one entry for each member."""
+    """The witness as names and one-line values, a small object inside it as one entry for each member."""
     if check.finding is None:
         return []
     flat: list[tuple[str, str]] = []
     for name, item in check.finding.witness.items():
-        if isinstance(item, dict) and item:
+        if isinstance(item, dict) and 0 < len(item) <= LINE_EACH:
             flat += [(f"{name}.{key}", value(entry)) for key, entry in item.items()]
         else:
             flat.append((name, value(item)))

@@ -330,6 +330,21 @@ def test_a_hang_is_a_finding_with_its_call() -> None:
     assert "call sample" in plain
 
 
+def test_a_witness_keeps_its_parameters_beside_many_logits() -> None:
+    """Of a large row the extremes stand on lines of their own, many logits on one, and the parameters behind them."""
+    witness = {
+        "case": "wide",
+        "extremes": {"largest": {"token": 5, "logit": 3e38}, "NaN": {"count": 2, "first": 7}},
+        "logits": {str(token): 0.5 for token in range(20)},
+        "params": {"top_k": 2},
+    }
+    finding = dataclasses.replace(samples.ties_finding("wide"), witness=witness)
+    plain = _plain(samples.run([samples.exact("TOPK03", "wide", Verdict.FAIL, finding=finding)]))
+    assert "extremes.largest {token: 5, logit: 3e+38} extremes.NaN {count: 2, first: 7}" in plain
+    assert "logits {0: 0.5, 1: 0.5," in plain
+    assert "params.top_k 2" in plain
+
+
 def test_missing_browser_fails_clearly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Without Chromium the browser tests fail with the name of what to install."""
     monkeypatch.setenv("PATH", str(tmp_path))
