@@ -4,10 +4,12 @@ import ast
 import importlib
 import os
 import sys
+import traceback
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
+from inspect import signature
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -129,18 +131,47 @@ def load(spec: str) -> Backend:
     Raises BackendLoadError with one line that says what is wrong and what is allowed.
     """
     try:
-        made = _factory(spec)()
+        factory = _factory(spec)
+        _needs_nothing(spec, factory)
+        made: Backend = factory()
+        _is_backend(spec, made)
     except BackendLoadError:
         raise
     except (Exception, SystemExit) as error:
         raise BackendLoadError(f"backend {spec}: cannot be made: {one_line(error)}") from error
-    if not isinstance(made, Backend) or not isinstance(made.capabilities, Capabilities):
-        raise BackendLoadError(
-            f"backend {spec}: is a {type(made).__name__} without sample() and capabilities "
-            "(an aliquot.conformance.backend.Capabilities)"
-        )
     _keeps_its_word(spec, made)
     return made
+
+
+def _needs_nothing(spec: str, factory: Callable[[], Any]) -> None:
+    """Raise BackendLoadError for what cannot be called without arguments."""
+    try:
+        wanted = signature(factory)
+    except ValueError:  # of a callable in C, which has no signature to read
+        return
+    try:
+        wanted.bind()
+    except TypeError as error:
+        raise BackendLoadError(
+            f"backend {spec}: {error}, allowed is a class or function without arguments that makes a backend"
+        ) from error
+
+
+def _is_backend(spec: str, made: Any) -> None:
+    """Raise BackendLoadError that names what is missing of `sample` and `capabilities`."""
+    parts = {
+        "sample()": "sample",
+        f"capabilities (an {Capabilities.__module__}.Capabilities)": "capabilities",
+    }
+    lacks = " and ".join(words for words, name in parts.items() if not hasattr(made, name))
+    if lacks:
+        raise BackendLoadError(f"backend {spec}: is a {type(made).__name__} without {lacks}")
+    declared = made.capabilities
+    if not isinstance(declared, Capabilities):
+        raise BackendLoadError(
+            f"backend {spec}: capabilities is a {type(declared).__name__}, "
+            f"allowed is an {Capabilities.__module__}.Capabilities"
+        )
 
 
 def _keeps_its_word(spec: str, backend: Backend) -> None:
@@ -186,6 +217,13 @@ def one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
+def place_of(error: BaseException) -> str:
+    """Where an exception was raised, as ` at file.py:line` of the innermost frame outside installed packages."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if "site-packages" not in frame.filename]
+    return f" at {Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
+
+
 def _factory(spec: str) -> Callable[[], Any]:
     if spec.startswith(FAULT_PREFIX):
         return _fault(spec)
@@ -215,12 +253,24 @@ def _named(spec: str) -> Callable[[], Any]:
         raise BackendLoadError(f"backend {spec}: allowed is module:Name")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
-    target: Any = importlib.import_module(module)
+    target = _module(spec, module)
     for part in name.split("."):
         if not hasattr(target, part):
             raise BackendLoadError(f"backend {spec}: {module} has no {name}")
         target = getattr(target, part)
     return _as_factory(target)
+
+
+def _module(spec: str, name: str) -> Any:
+    """The module of that name; raises BackendLoadError for a file's name, else what the import raises."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if not name.endswith(".py"):
+            raise
+        raise BackendLoadError(
+            f"backend {spec}: {name} is a file, allowed is a module's name without .py, as in an import"
+        ) from error
 
 
 def _as_factory(target: Any) -> Callable[[], Any]:

@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from aliquot.reports.results import RunResults
 
 EXIT_FINDINGS, EXIT_WRONG_USE = 1, 2
+UNFOLDED = 1_000_000
 
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Proves that a token sampler draws exactly and fairly.",
+    help="Looks for faults in a token sampler: which clause of its contract breaks, where and why.",
 )
 out = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
 err = Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
@@ -151,7 +152,7 @@ def explain(
 ) -> None:
     """Show every step of one row: what it masked and what is left."""
     if dispatch:
-        out.print(_dispatch())
+        _print_table(_dispatch())
         return
     from aliquot.conformance import explain as explaining
 
@@ -179,7 +180,7 @@ def _explain(case: "Case", accuracy: str, html: Path | None) -> None:
     steps = explaining.views(case, explaining.accuracy_class(accuracy))
     if html is not None:
         explaining.write_page(case, steps, html)
-    out.print(explaining.table(case, steps))
+    _print_table(explaining.table(case, steps))
 
 
 @app.command(name="list")
@@ -190,7 +191,7 @@ def list_(what: Annotated[Listing, typer.Argument(help="What to list.")]) -> Non
         Listing.backends: _backends,
         Listing.faults: _faults,
     }[what]()
-    out.print(table)
+    _print_table(table)
 
 
 def _clauses() -> Table:
@@ -235,6 +236,18 @@ def _table(*columns: str) -> Table:
     for i, column in enumerate(columns):
         table.add_column(column, overflow="fold", no_wrap=i == 0)
     return table
+
+
+def _print_table(table: Table) -> None:
+    """Print a table: folded to the width of a terminal, elsewhere one line an entry."""
+    if out.file.isatty():
+        return out.print(table)
+    table.width = out.measure(table, options=out.options.update(width=UNFOLDED)).maximum
+    with out.capture() as printed:
+        out.print(table)
+    for line in printed.get().splitlines():
+        out.print(line.rstrip())
+    return None
 
 
 app.command(name="check-processor")(check_processor)

@@ -119,7 +119,7 @@ def judge(
     for line in red_checks(found):
         out.print(line)
     out.print(_unanswered(cases, given))
-    out.print(_verdict(found))
+    out.print(_verdict(found, given))
     if report is not None:
         _write(found, report)
     raise typer.Exit(0 if found.verdict is Verdict.PASS else EXIT_FINDINGS)
@@ -138,9 +138,10 @@ def _unanswered(cases: "Folder", given: "Answers") -> str:
     return f"answered {answered:,} of {len(cases.cases):,} cases; open questions: {kinds or 'none'}"
 
 
-def _verdict(results: "RunResults") -> str:
+def _verdict(results: "RunResults", given: "Answers") -> str:
     counts = ", ".join(f"{n} {verdict}" for verdict, n in results.counts.items() if n)
-    return f"{results.verdict}: {results.backend.name}: {counts}"
+    said = counts if given.kinds else f"nothing was answered: {counts}"
+    return f"{results.verdict}: {results.backend.name}: {said}"
 
 
 def _write(results: "RunResults", folder: Path) -> None:

@@ -1,6 +1,7 @@
 """The command line: exit codes, one-line errors, lists and explanations."""
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -10,8 +11,11 @@ import numpy as np
 import pytest
 from command import aliquot
 
+from aliquot.conformance.backend import installed
 from aliquot.conformance.case import row, stacked
+from aliquot.conformance.faults import EQUIVALENTS, FAULTS
 from aliquot.contract.batch import ThinkingMarkers
+from aliquot.contract.clauses import clauses
 
 BROKEN_BACKENDS = """
 import os
@@ -57,6 +61,19 @@ class CannotBeMade:
 class NoBackend:
     pass
 
+class NoSample:
+    capabilities = DECLARED
+
+class NoCapabilities:
+    def sample(self, logits, batch):
+        return None
+
+class OtherCapabilities(NoCapabilities):
+    capabilities = {"name": "other"}
+
+def sample(logits, batch):
+    return None
+
 class LeavesLate(OracleBackend):
     def sample(self, logits, batch):
         if len(batch) > 1:
@@ -83,7 +100,19 @@ def folder(tmp_path: Path) -> Path:
         ("nomodule:Name", "No module named 'nomodule'"),
         ("broken:Missing", "broken has no Missing"),
         ("broken:CannotBeMade", "cannot be made: OSError: no device"),
-        ("broken:NoBackend", "without sample() and capabilities"),
+        ("broken:NoBackend", "is a NoBackend without sample() and capabilities"),
+        ("broken:NoSample", "is a NoSample without sample()"),
+        (
+            "broken:NoCapabilities",
+            "is a NoCapabilities without capabilities (an aliquot.conformance.backend.Capabilities)",
+        ),
+        ("broken:OtherCapabilities", "capabilities is a dict, allowed is an aliquot.conformance"),
+        (
+            "broken:sample",
+            "missing a required argument: 'logits', allowed is a class or function without arguments",
+        ),
+        ("broken.py:Int32", "broken.py is a file, allowed is a module's name without .py"),
+        ("no/such.py:Int32", "no/such.py is a file, allowed is a module's name without .py"),
         ("fault:nosuch", "no such fault; allowed are order-topp-first"),
     ],
 )
@@ -109,18 +138,21 @@ def test_an_answer_of_the_wrong_form_is_a_finding(
     folder: Path, name: str, clause: str, said: str
 ) -> None:
     """A malformed answer names the clause of the form, whatever check met it."""
-    ended = aliquot("run", "--backend", f"broken:{name}", "-n", "0", "--only", "IO01", cwd=folder)
+    ended = aliquot(
+        "run", "--backend", f"broken:{name}", "-n", "0", "--only", "IO01_logits", cwd=folder
+    )
     assert ended.code == 1
     assert f"FAIL {clause} IO01_" in ended.out
     assert said in ended.out
     assert "Traceback" not in ended.said
 
 
-def test_a_backend_that_raises_is_an_error_with_its_message(folder: Path) -> None:
-    """An exception in sample is told in one line and ends with exit code 2."""
+def test_a_backend_that_raises_is_a_finding_with_its_message(folder: Path) -> None:
+    """An exception in sample on a legal case is told in one line, with its place, and ends with exit code 1."""
     ended = aliquot("run", "--backend", "broken:Raises", "-n", "0", "--only", "TOPK04", cwd=folder)
-    assert ended.code == 2
-    assert "sample raised RuntimeError: device lost on one maximum" in ended.out
+    assert ended.code == 1
+    assert "FAIL ERR18 TOPK04_k_of_one: wanted an answer in case 'one maximum'" in ended.out
+    assert "got sample raised RuntimeError: device lost at broken.py:" in ended.out
     assert "second line" not in ended.said
     assert "Traceback" not in ended.said
 
@@ -209,7 +241,8 @@ def test_the_reproduce_command_fails_in_the_same_way(folder: Path) -> None:
         shell=True, cwd=folder, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert again.returncode == 1
-    assert again.stdout.splitlines()[0] == first.out.splitlines()[0]
+    said = first.out.splitlines()[0]
+    assert again.stdout.splitlines()[0] == re.sub(r" \(first of \d+\)", "", said)
 
 
 @pytest.mark.parametrize(
@@ -221,6 +254,26 @@ def test_lists(folder: Path, what: str, said: str) -> None:
     ended = aliquot("list", what, cwd=folder)
     assert ended.code == 0
     assert any(line.startswith(said) for line in ended.out.splitlines())
+
+
+@pytest.mark.parametrize("what", ["clauses", "backends", "faults"])
+def test_a_list_in_a_pipe_has_one_line_an_entry(folder: Path, what: str) -> None:
+    """Without a terminal no entry is folded, however narrow the environment says that the screen is."""
+    narrow = aliquot("list", what, cwd=folder, COLUMNS="40").out.splitlines()
+    wide = aliquot("list", what, cwd=folder, COLUMNS="9999").out.splitlines()
+    number = {
+        "clauses": len(clauses()),
+        "backends": len(installed()),
+        "faults": len(FAULTS | EQUIVALENTS),
+    }
+    assert narrow == wide
+    assert len(narrow) == 1 + number[what]
+    assert all(line == line.strip() for line in narrow)
+
+
+def test_help_claims_no_proof(folder: Path) -> None:
+    """The first sentence of the help says what a run does, which is to look for faults."""
+    assert "Looks for faults in a token sampler" in aliquot("--help", cwd=folder).out
 
 
 def test_a_listed_backend_says_what_it_lacks(folder: Path) -> None:
@@ -297,12 +350,12 @@ def test_explain_dispatch_says_what_runs_here(folder: Path) -> None:
     assert "flashinfer is not installed" in cuda
 
 
-def test_a_backend_that_exits_is_an_error(folder: Path) -> None:
+def test_a_backend_that_exits_is_a_finding(folder: Path) -> None:
     """SystemExit in the second half of a check is not a pass."""
     ended = aliquot(
         "run", "--backend", "broken:LeavesLate", "-n", "0", "--only", "TOPK04", cwd=folder
     )
-    assert ended.code == 2
+    assert ended.code == 1
     assert "sample raised SystemExit: enough" in ended.out
 
 

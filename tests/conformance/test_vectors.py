@@ -202,6 +202,7 @@ def test_what_is_not_answered_never_passes(exports: Callable[[str], Path]) -> No
     assert "1 UNSUPPORTED" in ended.out.splitlines()[-2]
     empty = judged(folder, answers[:1], "empty.jsonl")
     assert (empty.code, " PASS" in empty.out.splitlines()[-1]) == (1, False)
+    assert empty.out.splitlines()[-1].startswith("ERROR: oracle: nothing was answered: ")
 
 
 @pytest.mark.parametrize("name", ["arrays.npz", "cases.jsonl", "cases.txt", "arrays.json"])
