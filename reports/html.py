@@ -21,6 +21,7 @@ from aliquot.reports.results import (
     Statistic,
     Verdict,
 )
+from aliquot.reports.terms import terms
 from aliquot.reports.text import cleaned, clip, count, plural, scientific, value
 
 LARGEST_PAGE = 1_000_000
@@ -43,11 +44,12 @@ _NOTES_RESERVE = 1_000
 
 @dataclass(frozen=True)
 class _Row:
-    """A line of the clause table."""
+    """A line of the clause table; `decided` are those of its checks that say something of the clause."""
 
     info: ClauseInfo
     verdict: Verdict | None
     checks: int
+    decided: int
     effect: Effect | None
     index: int
 
@@ -149,6 +151,7 @@ def _context(results: RunResults, lines: list[_Row]) -> dict[str, Any]:
         "first": summary.title_of(results, first) if first else None,
         "error": summary.first_error(results),
         "meanings": summary.MEANINGS,
+        "terms": terms(results),
         "full_findings": FULL_FINDINGS,
         "untested": sum(1 for line in lines if line.verdict is None),
         "listed": len(lines),
@@ -168,16 +171,25 @@ def _clause_rows(results: RunResults) -> list[_Row]:
     """The clauses of the run, then those that only checks name; a check without one has the id ""."""
     worst: dict[str, Verdict] = {}
     number: Counter[str] = Counter()
+    decided: Counter[str] = Counter()
     for check in results.checks:
         for clause in check.clauses or ("",):
             number[clause] += 1
+            decided[clause] += check.verdict not in summary.SAYS_NOTHING
             worst[clause] = min(worst.get(clause, check.verdict), check.verdict, key=SEVERITY.index)
     effects = {effect.clause: effect for effect in results.effects}
     listed = {clause.id: clause for clause in results.clauses}
     unlisted = [clause for clause in sorted(number) if clause not in listed]
     infos = [*listed.values(), *map(_unlisted, unlisted)]
     return [
-        _Row(info, worst.get(info.id), number[info.id], effects.get(info.id), index)
+        _Row(
+            info=info,
+            verdict=worst.get(info.id),
+            checks=number[info.id],
+            decided=decided[info.id],
+            effect=effects.get(info.id),
+            index=index,
+        )
         for index, info in enumerate(infos)
     ]
 

@@ -18,6 +18,9 @@ MEANINGS = {
 }
 """What each verdict means, in a few words."""
 
+SAYS_NOTHING = frozenset({Verdict.UNDECIDED, Verdict.UNSUPPORTED, Verdict.ERROR})
+"""Verdicts of checks that leave open whether the sampler keeps the clause."""
+
 _OUTCOMES = {
     Verdict.KNOWN: "failing as known",
     Verdict.UNDECIDED: "undecided",

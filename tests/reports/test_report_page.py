@@ -10,6 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import report_browser
 import report_samples as samples
@@ -17,7 +18,10 @@ import report_samples as samples
 from aliquot.reports import plots
 from aliquot.reports.html import FULL_FINDINGS, LARGEST_PAGE, to_html
 from aliquot.reports.results import RunResults, Verdict
+from aliquot.reports.terms import TERMS
 from aliquot.reports.write import WriteError, write_all
+from aliquot.statistical.independence import PairTest
+from aliquot.statistical.partitions import default_partitions
 
 FILES = ["results.json", "junit.xml", "summary.md", "index.html"]
 
@@ -320,6 +324,40 @@ def test_each_clause_states_what_its_checks_can_find() -> None:
     assert re.search(r"LAW02 Rows are independent .*? 0\.031 chi-square, pooled PASS", plain)
     assert re.search(r"IO01 Logits are a matrix of rows must 8 PASS", plain)
     assert "False-alarm bound 10⁻⁶ , 4.0\N{MULTIPLICATION SIGN}10⁻⁷ spent on 40 checks" in plain
+
+
+def test_a_clause_says_how_many_of_its_checks_decided() -> None:
+    """A green clause whose checks mostly were not supported does not read as tested by all of them."""
+    ends = [Verdict.PASS, Verdict.UNSUPPORTED, Verdict.UNDECIDED, Verdict.ERROR]
+    open_ = [samples.exact("TOPK03", f"{n}", end) for n, end in enumerate(ends)]
+    green = [samples.exact("TOPP02", f"{n}", end) for n, end in enumerate([*ends[:2], ends[0]])]
+    whole = [samples.exact("LAW01", end, end) for end in (Verdict.FAIL, Verdict.DIVERGES)]
+    plain = _plain(samples.run([*open_, *green, *whole]))
+    assert "all stay 1 of 4 checks decided must 1 of 4 ERROR" in plain
+    assert "crossing token stays 2 of 3 checks decided must 2 of 3 PASS" in plain
+    assert "Draws follow the softmax must 2 FAIL" in plain
+
+
+def test_the_words_of_the_tests_are_explained() -> None:
+    """The page explains the words that its tests and failures use, and no others."""
+    explained = _explained(samples.failing_run())
+    assert explained == ["TV", "e-process", "chi-square"]
+    reason = "draws likelier under another law, by mass rank 4"
+    red = samples.exact("LAW01", "row", Verdict.FAIL, reason=reason)
+    assert _explained(samples.run([red])) == ["mass rank"]
+    assert "What the words of the tests mean" not in _plain(samples.error_run())
+
+
+def _explained(run: RunResults) -> list[str]:
+    words = to_html(run).partition("What the words of the tests mean")[2].partition("</details>")[0]
+    return re.findall("<dt>(.*?)</dt>", words)
+
+
+def test_every_group_of_tokens_is_explained() -> None:
+    """Each partition by which a finding can be named begins with a word that has an explanation."""
+    law = np.full(1000, 1e-3)
+    names = [*(part.name for part in default_partitions(law)), *PairTest(law).names]
+    assert [name for name in names if not name.startswith(tuple(TERMS))] == []
 
 
 def test_a_hang_is_a_finding_with_its_call() -> None:
