@@ -336,10 +336,15 @@ def _contract(case: Case, r: int, declared: Capabilities) -> Alternative:
 
 
 def _alternatives(case: Case, r: int, declared: Capabilities) -> list[Alternative]:
-    """What every known rule makes of a row, where that is not what the contract makes of it."""
+    """What every known rule makes of a row, where that is not what the contract makes of it.
+
+    A freedom comes before the faults that take it only in some batches.
+    """
     row = _Row(case, r, declared.profile)
-    found = [_of_fault(row, fault) for fault in FAULTS.values()]
-    return [other for other in found if other] + list(_of_freedoms(row))
+    always = [fault for fault in FAULTS.values() if not fault.profile]
+    at_times = [fault for fault in FAULTS.values() if fault.profile]
+    first, last = ([_of_fault(row, fault) for fault in part] for part in (always, at_times))
+    return [other for other in (*first, *_of_freedoms(row), *last) if other]
 
 
 def _of_fault(row: _Row, fault: Fault) -> Alternative | None:

@@ -30,36 +30,66 @@ def judge_row(
 ) -> None:
     """Test row `r`'s draws `ids` [draws] and record the statistics; fails the check at `alpha`.
 
-    Laws and draws are conditioned on the tokens that every correct sampler keeps, so that what is undecided by
-    rounding does not matter. `oracle` [draws] are the oracle's own draws, for the two-sample test.
+    As `gate_row`, with the chi-square tests and the frequencies beside it. `oracle` [draws] are the oracle's own
+    draws, for the two-sample test.
     """
     if r in expected.greedy_rows:
         return
-    must = expected.surely_kept(r)
-    law = expected.laws[r] * must
-    law /= law.sum()
-    dropped = float((~must[ids]).mean())
-    ids, oracle = ids[must[ids]], oracle[must[oracle]]
-    if not ids.size:
-        judge.fail(case, r, "draws among the tokens surely kept", f"all {dropped:.0%} outside them")
+    law, must = _sure(expected, r)
+    kept = ids[must[ids]]
+    try:
+        gate_row(judge, case, expected, r, ids, alpha)
+    finally:
+        judge.statistics += _beside(kept, oracle[must[oracle]], law, alpha)
+    judge.frequencies = judge.frequencies or _frequencies(case, r, law, kept)
+
+
+def gate_row(
+    judge: Outcome, case: Case, expected: Expectation, r: int, ids: Ids, alpha: float
+) -> None:
+    """Test the draws `ids` [draws] of a random row `r` by the e-process; fails the check at `alpha`.
+
+    Law and draws are conditioned on the tokens that every correct sampler keeps, so that what is undecided by
+    rounding does not matter.
+    """
+    law, must = _sure(expected, r)
+    kept = ids[must[ids]]
+    if not kept.size:
+        judge.fail(case, r, "draws among the tokens surely kept", f"none in {len(ids)} draws")
+    if np.count_nonzero(law) == 1:
+        return
     process = KnownLaw(law)
-    log_e = _watched(process, ids, alpha)
+    log_e = _watched(process, kept, alpha)
     judge.statistics.append(_gate(process, law, log_e, alpha))
-    judge.statistics += _beside(ids, oracle, law, alpha)
-    judge.frequencies = judge.frequencies or _frequencies(case, r, law, ids)
     if log_e >= -math.log(alpha):
-        judge.frequencies = _frequencies(case, r, law, ids)
+        judge.frequencies = _frequencies(case, r, law, kept)
         judge.fail(
             case, r,
             "draws of the oracle's law",
             f"draws that are 10^{log_e / math.log(10):.0f} times likelier under another law, "
-            f"by {process.strongest()}",
+            f"by {process.strongest()}{_never(law, kept, alpha)}",
             tokens=_largest(law)[:4].tolist(),
-            effect=f"total variation about {_distance(ids, law):.3f} in {len(ids)} draws",
-            cause=causes.of_draws(case, r, ids, judge.session.capabilities),
+            effect=f"total variation about {_distance(kept, law):.3f} in {len(kept)} draws",
+            cause=causes.of_draws(case, r, kept, judge.session.capabilities),
             kind="law", draws=process.draws,
         )  # fmt: skip
-    judge.passed("law", f"{len(ids)} draws follow the law")
+    judge.passed("law", f"{len(kept)} draws follow the law")
+
+
+def _sure(expected: Expectation, r: int) -> tuple[Law, npt.NDArray[np.bool_]]:
+    """The law of row `r` given a token that is surely kept, and which tokens are."""
+    must = expected.surely_kept(r)
+    law = expected.laws[r] * must
+    return law / law.sum(), must
+
+
+def _never(law: Law, ids: Ids, alpha: float) -> str:
+    """In words the likeliest token that was not drawn, where that has a probability below `alpha`."""
+    missing = np.where(np.bincount(ids, minlength=len(law)), 0.0, law)
+    token = int(missing.argmax())
+    if missing[token] * len(ids) < -math.log(alpha):
+        return ""
+    return f"; id {token} of probability {missing[token]:.3g} was not drawn in {len(ids)}"
 
 
 def _watched(process: KnownLaw, ids: Ids, alpha: float) -> float:

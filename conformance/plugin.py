@@ -30,6 +30,7 @@ CHANCE = frozenset({"law", "independence", "tail", "exact mass"})
 WATCH_FOLDER = "aliquot_watch_folder"
 _CLAUSE = re.compile(r"[A-Z]+\d\d")
 _alphas = pytest.StashKey[dict[str, float]]()
+_unseen_alphas = pytest.StashKey[dict[str, float]]()
 _seconds = pytest.StashKey[float]()
 _watch = pytest.StashKey[Watch]()
 
@@ -74,14 +75,16 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Share the false-alarm budget out, then keep the checks that `--only` names.
 
-    The shares come first, so that a check run alone has the same as in the whole run.
+    One half is for the checks marked `statistical`, the other for rows that the backend does not show, in any
+    check. The shares come first, so that a check run alone has the same as in the whole run.
     """
-    config.stash[_alphas] = Ledger(ALPHA).grant_evenly(map(check_id, _statistical(items)))
+    judging = [item for item in items if "judge" in _fixtures(item)]
+    half = ALPHA / 2
+    config.stash[_alphas] = Ledger(half).grant_evenly(map(check_id, _statistical(items)))
+    config.stash[_unseen_alphas] = Ledger(half).grant_evenly(map(check_id, judging))
     only = config.getoption("--only")
     if only:
-        chosen = [
-            item for item in items if "judge" in _fixtures(item) and check_id(item).startswith(only)
-        ]
+        chosen = [item for item in judging if check_id(item).startswith(only)]
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
         items[:] = chosen
     config.stash[_seconds] = seconds_each(config, len(_statistical(items)))
@@ -134,17 +137,23 @@ def judge(request: pytest.FixtureRequest, aliquot_session: "Session") -> "Judge"
 
 def judge_of(item: pytest.Function, session: "Session") -> "Judge":
     """The judge of a collected check, of the backend in the session."""
+    from aliquot.conformance.declared import missing_for
     from aliquot.conformance.judge import Judge
 
+    named = tuple(_CLAUSE.findall(item.originalname or item.name))
+    missing = {clause: missing_for(clause, session.capabilities) for clause in named}
+    tested = tuple(clause for clause in named if not missing[clause])
     alpha = item.config.stash[_alphas].get(check_id(item), 0.0)
     callspec = getattr(item, "callspec", None)
     return Judge(
         session=session,
         check_id=check_id(item),
-        clause_ids=tuple(_CLAUSE.findall(item.originalname or item.name)),
+        clause_ids=tested or named,
+        undeclared="" if tested else "; ".join(dict.fromkeys(missing.values())),
         title=(item.function.__doc__ or "").strip().splitlines()[0].rstrip("."),
         case_name=callspec.id if callspec else "",
         alpha=alpha,
+        unseen_alpha=item.config.stash[_unseen_alphas].get(check_id(item), 0.0),
         seconds=item.config.stash[_seconds] if alpha else 0.0,
     )
 

@@ -40,6 +40,10 @@ SEVERITY = (
 """The verdicts, worst first: a clause takes the worst among its checks."""
 
 
+SUPPORT = "support"
+"""The method that finds only what lies outside the allowed set: it sees nothing of how the draws share it out."""
+
+
 class ResultsError(ValueError):
     """A results file that cannot be read."""
 
@@ -143,6 +147,10 @@ class Effect:
     check: str
 
 
+def _breadth(effect: Effect) -> tuple[bool, float]:
+    return effect.method == SUPPORT, effect.mde_tv
+
+
 @dataclass(frozen=True, kw_only=True)
 class ClauseInfo:
     """What the report needs to know of a clause."""
@@ -206,7 +214,10 @@ class RunResults:
 
     @property
     def effects(self) -> tuple[Effect, ...]:
-        """For each clause whose checks draw the smallest effect that one of them can find, by clause id."""
+        """For each clause whose checks draw the smallest effect that one of them can find, by clause id.
+
+        What finds a difference of any kind counts before what finds only draws outside the allowed set.
+        """
         found: dict[str, Effect] = {}
         for check in self.checks:
             for s in check.statistics:
@@ -214,7 +225,7 @@ class RunResults:
                     continue
                 for clause in check.clauses:
                     effect = Effect(clause, s.mde_tv, s.method, s.draws, check.id)
-                    found[clause] = min(effect, found.get(clause, effect), key=lambda e: e.mde_tv)
+                    found[clause] = min(effect, found.get(clause, effect), key=_breadth)
         return tuple(found[clause] for clause in sorted(found))
 
     @property

@@ -1,12 +1,12 @@
 """Calls to the backend, and what the oracle says of the same case."""
 
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 from aliquot.conformance import arrays
 from aliquot.conformance.arrays import Answer, FormError
-from aliquot.conformance.backend import one_line
+from aliquot.conformance.backend import one_line, place_of
 from aliquot.conformance.case import Case
 from aliquot.conformance.expectation import Expectation
 from aliquot.conformance.judging.outcome import Outcome
@@ -43,6 +43,10 @@ class Calls(Outcome):
         if missing:
             self.conclude(Verdict.UNSUPPORTED, f"not declared: {', '.join(missing)}")
 
+    def declares(self, *parameters: str) -> bool:
+        """Whether the backend takes all of these parameters."""
+        return self.session.capabilities.parameters.issuperset(parameters)
+
     def shows(self, mode: str) -> bool:
         """Whether the backend declares a logprobs mode."""
         declared = self.session.capabilities
@@ -55,20 +59,29 @@ class Calls(Outcome):
             self.conclude(Verdict.UNSUPPORTED, f"not declared: logprobs mode {wanted}")
 
     def ask(self, what: str, method: str, *arguments: Any) -> Any:
-        """Call a method of the backend; whatever it raises ends the check as ERROR."""
+        """Call a method that serves the test alone; whatever it raises ends the check as ERROR."""
         try:
             return getattr(self.session.backend, method)(*arguments)
         except BACKEND_RAISES as error:
             self.conclude(Verdict.ERROR, f"{method} raised {one_line(error)} on {what}")
 
+    def demand(self, case: Case, method: str, *arguments: Any) -> Any:
+        """Call a method of the sampler on a legal case; whatever it raises ends the check as FAIL of ERR18."""
+        try:
+            return getattr(self.session.backend, method)(*arguments)
+        except BACKEND_RAISES as error:
+            self.raised(case, f"{method} raised {one_line(error)}{place_of(error)}")
+
+    def raised(self, case: Case, words: str) -> NoReturn:
+        """End the check as FAIL of ERR18: the sampler raised on a legal case."""
+        self.clause_ids, self.title = ("ERR18",), clauses()["ERR18"].title
+        self.fail(case, 0, f"an answer in case {case.name!r}", words)
+
     def accepts(self, case: Case) -> None:
-        """Fail unless the backend answers a legal case; elsewhere what it raises is an ERROR."""
+        """Fail unless the backend answers a legal case."""
         self.supports(case)
         logits = arrays.logits_for(case, self.session.capabilities)
-        try:
-            self.session.backend.sample(logits, case.batch())
-        except BACKEND_RAISES as error:
-            self.fail(case, 0, "an answer", one_line(error))
+        self.demand(case, "sample", logits, case.batch())
 
     def answer(self, case: Case, logits: Any = None, *, bad: frozenset[int] = NO_ROWS) -> Answer:
         """The backend's answer to a case, its form checked; only `bad` rows may be marked invalid."""
@@ -79,7 +92,7 @@ class Calls(Outcome):
         """As `answer`, the backend's noise going on from the call before."""
         if logits is None:
             logits = arrays.logits_for(case, self.session.capabilities)
-        output = self.ask(case.name, "sample", logits, case.batch())
+        output = self.demand(case, "sample", logits, case.batch())
         return self.read(output, case, bad=bad)
 
     def read(self, output: Any, case: Case, *, bad: frozenset[int] = NO_ROWS) -> Answer:

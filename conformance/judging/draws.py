@@ -1,6 +1,7 @@
 """Evidence by draws: the support, the law, and rows whose mass reaches p exactly."""
 
 import itertools
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -13,12 +14,14 @@ from aliquot.conformance.case import Case
 from aliquot.conformance.causes import Cause
 from aliquot.conformance.judging.calls import NO_ROWS
 from aliquot.conformance.judging.exact import Exact, ids_in_words
+from aliquot.reports.results import SUPPORT, Statistic
+from aliquot.statistical.support import minimum_detectable_mass
 
 Ids = npt.NDArray[np.int64]
 
 CHUNK_VALUES = 1 << 21
 CHUNK_ROWS = 1 << 12
-SHOWN_DRAW_LESS = 4
+SHOWN_DRAW_LESS, UNSEEN_DRAW_MORE = 4, 16
 MOST_DRAWN = 1 << 24
 ONE_MORE = "one token more is kept when the mass reaches p exactly"
 
@@ -64,16 +67,42 @@ class Draws(Exact):
                     cause=causes.of_draws(case, r, ids[:, r], self.session.capabilities),
                     kind="support", draws=int(np.argmin(may[ids[:, r]])) + 1,
                 )  # fmt: skip
+        effect = float(f"{minimum_detectable_mass(len(ids)):.4g}")
+        self.statistics.append(
+            Statistic(method=SUPPORT, draws=len(ids), alpha=0.0, p_value=1.0, mde_tv=effect)
+        )
         self.passed("support", f"{len(ids)} draws a row inside the allowed set")
         return ids
 
     def filters(self, case: Case) -> None:
-        """Processed rows where the backend shows them, and drawn tokens always: fewer where the rows were seen."""
+        """Processed rows where the backend shows them, and then a few draws; elsewhere the law of many draws."""
         self.supports(case)
         self.processed(case)
-        shown = self.shows("processed_logits") or self.shows("processed_logprobs")
         draws = self.session.tier.support_draws
-        self.support(case, draws // SHOWN_DRAW_LESS if shown else draws)
+        if self.shows("processed_logits") or self.shows("processed_logprobs"):
+            self.support(case, draws // SHOWN_DRAW_LESS)
+        elif self.unseen_alpha:
+            self._unseen(case, self.support(case, self._unseen_draws(case)))
+        else:
+            self.support(case)
+
+    def _unseen_draws(self, case: Case) -> int:
+        tier = self.session.tier
+        affordable = tier.law_values // UNSEEN_DRAW_MORE // case.logits.size
+        return max(tier.support_draws, min(UNSEEN_DRAW_MORE * tier.support_draws, affordable))
+
+    def _unseen(self, case: Case, ids: Ids) -> None:
+        """Test draws [draws, rows] against the laws of rows that are not shown; a seeded row draws one token only.
+
+        The n-th such case of a check spends 6 / (pi n)^2 of the check's share, which sums to one share over any number.
+        """
+        self.unseen_laws += 1
+        expected = self.expect(case)
+        fresh = [r for r, q in enumerate(case.requests) if q.params.seed is None]
+        random = [r for r in fresh if r not in expected.greedy_rows]
+        share = self.unseen_alpha * 6 / (math.pi * self.unseen_laws) ** 2
+        for r in random:
+            law_test.gate_row(self, case, expected, r, ids[:, r], share / len(random))
 
     def law(self, case: Case) -> None:
         """The draws of every random row follow the oracle's law."""

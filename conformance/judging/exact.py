@@ -108,7 +108,7 @@ class Exact(Calls):
         self.supports(case)
         tokens = np.array(token_ids, dtype=np.int64)
         logits, ids = arrays.logits_for(case, declared), arrays.ids_for(tokens, declared)
-        found = self.ask(case.name, "logprobs_of", logits, ids)
+        found = self.demand(case, "logprobs_of", logits, ids)
         sampled = tokens[:, None].astype(declared.profile.id_dtype)
         output = SamplerOutput(sampled_token_ids=sampled, logprobs=found)
         asked = case.asking("raw_logprobs", logprobs=0)
@@ -143,7 +143,7 @@ class Exact(Calls):
 
     def _step(self, case: Case, update: BatchUpdate | None) -> None:
         logits = arrays.logits_for(case, self.session.capabilities)
-        output = self.ask(case.name, "step", logits, update)
+        output = self.demand(case, "step", logits, update)
         answer, expected = self.read(output, case), self.expect(case)
         for r, request in enumerate(case.requests):
             if answer.logprobs is None or answer.logprobs.shape != case.logits.shape:

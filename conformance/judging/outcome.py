@@ -47,7 +47,9 @@ class Session:
 class Outcome:
     """One check and what it found so far.
 
-    `alpha` is its share of the run's false-alarm budget, `seconds` its time for further draws.
+    `alpha` is its share of the run's false-alarm budget, `unseen_alpha` a further share for the laws of rows that
+    the backend does not show, `seconds` its time for further draws. `undeclared` is what the backend would have to
+    declare for any of the clauses to be tested.
     """
 
     session: Session
@@ -56,6 +58,9 @@ class Outcome:
     title: str
     case_name: str
     alpha: float = 0.0
+    undeclared: str = ""
+    unseen_alpha: float = 0.0
+    unseen_laws: int = 0
     seconds: float = 0.0
     verdict: Verdict | None = None
     reason: str = ""
@@ -143,12 +148,15 @@ class Outcome:
             finding=self.finding,
             statistics=tuple(self.statistics),
             frequencies=self.frequencies,
-            alpha=self.alpha,
+            alpha=self.alpha + (self.unseen_alpha if self.unseen_laws else 0.0),
         )
 
     def _finish(self) -> None:
         if not self.notes:
             self.verdict, self.reason = Verdict.ERROR, "the check compared nothing"
+            return
+        if self.undeclared:
+            self.verdict, self.reason = Verdict.UNSUPPORTED, f"not declared: {self.undeclared}"
             return
         departures = self.session.capabilities.profile.departures()
         freedoms = {clauses()[c].freedom for c in self.clause_ids} & set(departures)

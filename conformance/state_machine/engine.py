@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from aliquot.conformance import arrays
 from aliquot.conformance.arrays import Answer, FormError
-from aliquot.conformance.backend import StatefulBackend, one_line
+from aliquot.conformance.backend import StatefulBackend, one_line, place_of
 from aliquot.conformance.case import Case
 from aliquot.conformance.judging.calls import BACKEND_RAISES
 from aliquot.conformance.state_machine.requests import VOCAB, Key, Requests
@@ -108,7 +108,7 @@ class Engine:
                 self.backend.reseed(0)
             self.backend.start(VOCAB, self.asked.mode)
         except BACKEND_RAISES as error:
-            self.broken = f"start raised {one_line(error)}"
+            self.broken = f"start raised {one_line(error)}{place_of(error)}"
 
     def play(self, change: Change) -> None:
         """Change the batch, then take its steps."""
@@ -127,7 +127,7 @@ class Engine:
         except FormError as error:
             self.broken = error
         except BACKEND_RAISES as error:
-            self.broken = f"step raised {one_line(error)}"
+            self.broken = f"step raised {one_line(error)}{place_of(error)}"
         if self.broken is not None:
             self.steps.append(Step(update, added))
             return

@@ -15,7 +15,6 @@ from aliquot.conformance.state_machine.engine import Change, Step
 from aliquot.conformance.state_machine.expected import Expected
 from aliquot.conformance.state_machine.requests import Key, Requests
 from aliquot.contract.batch import MoveDirectionality
-from aliquot.reports.results import Verdict
 
 WAYS = {MoveDirectionality.UNIDIRECTIONAL: "to", MoveDirectionality.SWAP: "swapped with"}
 
@@ -47,12 +46,8 @@ class Departure(Exception):
 
 
 def report(judge: Judge, asked: Requests, expected: Expected, found: Departure) -> NoReturn:
-    """End the check with the departure: FAIL, or ERROR if the backend raised."""
+    """End the check as FAIL with the departure and the history before it."""
     history = told(found.steps, asked)
-    if isinstance(found.broken, str):
-        judge.conclude(
-            Verdict.ERROR, f"{found.broken} after {'; then '.join(history) or 'nothing'}"
-        )
     try:
         _fail(judge, asked, expected, found)
     except Concluded:
@@ -63,8 +58,10 @@ def report(judge: Judge, asked: Requests, expected: Expected, found: Departure) 
 
 
 def _fail(judge: Judge, asked: Requests, expected: Expected, found: Departure) -> NoReturn:
-    last, row = found.steps[-1], found.row
+    last, row = found.steps[-1] if found.steps else Step(None, ()), found.row
     case = asked.case(f"history of {len(found.steps)} steps", last.keys)
+    if isinstance(found.broken, str):
+        judge.raised(case, found.broken)
     if isinstance(found.broken, FormError):
         judge.fail(case, row, found.broken.wanted, found.broken.got)
     if asked.shown:

@@ -88,7 +88,11 @@ def test_TOPK05_k_per_row(judge: Judge) -> None:
 
 
 def test_TOPK06_fewer_finite_logits_than_k(judge: Judge) -> None:
-    """Masked tokens do not come back when fewer than k are left."""
+    """Masked tokens do not come back when fewer than k are left, whether the logits or the request mask them."""
+    masked = from_probs([0.0, 0.4, 0.0, 0.6])
+    judge.filters(row("two finite", masked, top_k=3))
+    if not judge.declares("allowed_token_ids"):
+        return
     judge.filters(row("two allowed", RISING, top_k=3, allowed_token_ids=[0, 2]))
     judge.filters(row("and top-p", RISING, top_k=3, top_p=0.5, allowed_token_ids=[0, 1, 2]))
     judge.filters(row("k above what is left", RISING, top_k=3, top_p=0.5, allowed_token_ids=[0, 1]))

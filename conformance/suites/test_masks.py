@@ -27,8 +27,9 @@ def both(judge: Judge, case: Case) -> None:
 
 
 def exactly(judge: Judge, case: Case) -> None:
-    """As `both`, for a change of values that no support shows: UNSUPPORTED where values are not shown."""
-    judge.needs("processed_logits", "processed_logprobs")
+    """As `both`, for a change of values that no support shows: UNSUPPORTED where neither values nor laws tell."""
+    if not judge.unseen_alpha:
+        judge.needs("processed_logits", "processed_logprobs")
     both(judge, case)
 
 

@@ -28,7 +28,8 @@ def sizes(judge: Judge) -> tuple[int, ...]:
 @pytest.mark.parametrize("name", ODD)
 def test_MINP01_TOPK01_TOPK06_TOPP01_TOPP06_odd_rows(judge: Judge, name: str) -> None:
     """The filters keep what they should of rows with extremes and with whole stretches masked."""
-    judge.filters(stacked(name, *(row(named(params), ODD[name], **params) for params in FILTERS)))
+    taken = [params for params in FILTERS if judge.declares(*params)]
+    judge.filters(stacked(name, *(row(named(params), ODD[name], **params) for params in taken)))
 
 
 def test_IO08_TEMP01_ERR18_logits_that_overflow_over_the_temperature(judge: Judge) -> None:

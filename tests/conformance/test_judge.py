@@ -18,7 +18,7 @@ from aliquot.conformance.judging.outcome import Concluded, Session
 from aliquot.conformance.tiers import TIERS
 from aliquot.contract.batch import Batch, BatchUpdate
 from aliquot.contract.output import Logprobs, SamplerOutput
-from aliquot.reports.results import CheckResult, Verdict
+from aliquot.reports.results import SUPPORT, CheckResult, Verdict
 
 Edit = Callable[[SamplerOutput, Batch], SamplerOutput]
 
@@ -149,9 +149,11 @@ def test_a_biased_law_is_found() -> None:
     opaque = replace(DECLARED, noise="opaque")
     result = judged(lambda judge: judge.law(case), ids(biased), clause="DRAW01", declared=opaque)
     assert result.verdict is Verdict.FAIL
-    assert [s.gates for s in result.statistics] == [True, False, False]
-    assert result.statistics[0].log10_e is not None
-    assert result.statistics[0].log10_e > 8
+    support, gate, *beside = result.statistics
+    assert (support.method, gate.alpha) == (SUPPORT, 1e-8)
+    assert [s.gates for s in beside] == [False, False]
+    assert gate.log10_e is not None
+    assert gate.log10_e > 8
 
 
 def test_an_unbiased_law_passes() -> None:

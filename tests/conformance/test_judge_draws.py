@@ -1,6 +1,7 @@
 """The judge's evidence by pairs, tails, batches and search, on samplers that are wrong in one way."""
 
 import contextlib
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -8,14 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aliquot.conformance.adapters.oracle import OracleBackend
-from aliquot.conformance.case import row, stacked
+from aliquot.conformance.adapters.oracle import DECLARED, OracleBackend
+from aliquot.conformance.case import Case, row, stacked
 from aliquot.conformance.corpus.generated import cases
 from aliquot.conformance.judge import Judge
 from aliquot.conformance.judging.outcome import Concluded, Session
+from aliquot.conformance.plugin import accounted
 from aliquot.conformance.tiers import TIERS
 from aliquot.contract.batch import Batch
 from aliquot.contract.output import SamplerOutput
+from aliquot.contract.profile import Profile
 from aliquot.oracle.pipeline import CONTRACT, removed
 from aliquot.reports.results import CheckResult, Verdict
 
@@ -144,3 +147,59 @@ def test_what_the_contract_leaves_open_may_be_refused(
 
     case = stacked("two", *KINDS)
     assert judged(lambda judge: judge.survives(case, 0), Bent(bend=raised)).verdict is verdict
+
+
+def of_ids_alone(profile: dict[str, str] | None = None) -> OracleBackend:
+    """The oracle under other freedoms than it declares, showing neither values nor noise."""
+    declared = replace(DECLARED, noise="opaque", logprobs_modes=())
+
+    class Hidden(OracleBackend):
+        @property
+        def profile(self) -> Profile:
+            return replace(DECLARED.profile, **profile or {})
+
+    return Hidden(capabilities=declared)
+
+
+def filtered(backend: OracleBackend, *cases: Case, unseen: float = 1e-9) -> Judge:
+    """The judge of a check that filters some cases."""
+    session = Session("b", backend, TIERS["smoke"], 0)
+    judge = Judge(session, "TOPK02_c", ("TOPK02",), "t", "", unseen_alpha=unseen)
+    with contextlib.suppress(Concluded):
+        for case in cases:
+            judge.filters(case)
+    return judge
+
+
+TIED = row("tied", [3.0, 2.0, 2.0, 2.0, 0.0], top_k=2)
+
+
+def test_a_token_that_must_stay_is_demanded_of_a_sampler_that_shows_only_ids() -> None:
+    """One that cuts ties draws inside the allowed set all the same; that a kept token never comes is the finding."""
+    result = filtered(of_ids_alone({"topk_ties": "lowest_ids"}), TIED).result("group")
+    assert result.verdict is Verdict.FAIL
+    assert "; id 2 of probability 0.175 was not drawn in 1024" in result.reason
+    assert result.finding is not None
+    assert result.finding.likely_cause is not None
+    assert result.finding.likely_cause.endswith("ties at the k-th logit: lowest ids")
+    assert result.alpha == 1e-9
+
+
+def test_laws_of_rows_that_are_not_shown_share_the_alpha_of_their_check() -> None:
+    """A right sampler passes many of them, and they spend no more than granted."""
+    judge = filtered(of_ids_alone(), *[TIED] * 40)
+    result = judge.result("group")
+    spent = math.fsum(s.alpha for s in result.statistics if s.gates)
+    assert result.verdict is Verdict.PASS
+    assert len([s for s in result.statistics if s.alpha]) == 40
+    assert 0 < spent <= result.alpha == 1e-9
+    assert accounted(result) == result
+
+
+@pytest.mark.parametrize("backend", [OracleBackend(), of_ids_alone()], ids=["shown", "no share"])
+def test_no_alpha_is_spent_where_rows_are_shown_or_none_is_granted(backend: OracleBackend) -> None:
+    """The check is then decided without chance."""
+    shown = bool(backend.capabilities.logprobs_modes)
+    result = filtered(backend, TIED, unseen=1e-9 if shown else 0.0).result("group")
+    assert (result.verdict, result.alpha) == (Verdict.PASS, 0.0)
+    assert [s.alpha for s in result.statistics if s.alpha] == []

@@ -17,7 +17,7 @@ from aliquot.conformance.state_machine.machine import HistorySearch, judge_histo
 from aliquot.conformance.state_machine.requests import Requests
 from aliquot.conformance.state_machine.witness import told
 from aliquot.conformance.tiers import TIERS
-from aliquot.contract.batch import BatchUpdate, MoveDirectionality, Request
+from aliquot.contract.batch import BatchUpdate, LogprobsMode, MoveDirectionality, Request
 from aliquot.contract.output import SamplerOutput
 from aliquot.oracle import batch_state
 from aliquot.reports.results import CheckResult, Verdict
@@ -231,12 +231,30 @@ class Raises(OracleBackend):
         return super().step(logits, update)
 
 
-def test_an_exception_is_an_error_with_the_history_before_it() -> None:
-    """What the backend raises ends the check as ERROR and names the steps that led there."""
+def test_an_exception_is_a_finding_with_the_history_before_it() -> None:
+    """What the backend raises is a failure of ERR18 whose witness has the steps that led there."""
     result = judged(Raises())
-    assert result.verdict is Verdict.ERROR
-    assert "RuntimeError: three is a crowd after request 0 at row 0" in result.reason
-    assert "request 3" not in result.reason
+    assert (result.verdict, result.clauses) == (Verdict.FAIL, ("ERR18",))
+    assert "step raised RuntimeError: three is a crowd at test_state_machine.py:" in result.reason
+    assert result.finding is not None
+    history = result.finding.witness["history"]
+    assert history[0].startswith("request 0 at row 0")
+    assert not any("request 3" in step for step in history)
+
+
+class NeverStarts(OracleBackend):
+    """Cannot begin."""
+
+    def start(self, vocab_size: int, mode: LogprobsMode) -> None:
+        """Raise."""
+        raise RuntimeError("no room")
+
+
+def test_an_exception_before_the_first_step_is_a_finding() -> None:
+    """A batch that cannot even begin is a failure of ERR18 without a history."""
+    result = judged(NeverStarts())
+    assert (result.verdict, result.clauses) == (Verdict.FAIL, ("ERR18",))
+    assert "start raised RuntimeError: no room" in result.reason
 
 
 class OneColumn(OracleBackend):
