@@ -11,8 +11,16 @@ import report_samples as samples
 from aliquot.reports import text
 from aliquot.reports.junit import to_junit
 from aliquot.reports.markdown import SHOWN_FINDINGS, to_markdown
-from aliquot.reports.results import Statistic, Verdict
-from aliquot.reports.summary import bound, effects, evidence_share, gating_tests, headline, measured
+from aliquot.reports.results import SUPPORT, Statistic, Verdict
+from aliquot.reports.summary import (
+    bound,
+    conditions,
+    effects,
+    evidence_share,
+    gating_tests,
+    headline,
+    measured,
+)
 
 
 def _case(tree: ET.Element, verdict: Verdict) -> ET.Element:
@@ -238,6 +246,36 @@ def test_effects_are_the_smallest_that_decide() -> None:
     assert (by_clause["LAW01"].method, by_clause["LAW01"].check) == ("replay, gumbel", sharp.id)
     assert by_clause["LAW02"].mde_tv == 0.0312
     assert effects(run).startswith("finds a total variation of 0.00098 to 0.031, by clause")
+
+
+def test_a_test_of_the_support_counts_where_no_other_draws() -> None:
+    """It finds fewer kinds of differences, so that a wider test goes first even if it needs a larger one."""
+    inside = Statistic(method=SUPPORT, draws=256, alpha=0.0, p_value=1.0, mde_tv=0.0001)
+    checks = [samples.exact(name, "support", statistics=(inside,)) for name in ("LAW02", "TOPK09")]
+    found = samples.run([*samples.passing_run().checks, *checks]).effects
+    assert {e.clause: e.method == SUPPORT for e in found if e.clause in ("LAW02", "TOPK09")} == {
+        "LAW02": False, "TOPK09": True,
+    }  # fmt: skip
+
+
+def test_one_effect_is_said_once() -> None:
+    """When all clauses have the same smallest effect, the line is no range."""
+    run = samples.run([samples.exact("LAW01", "replay", statistics=(samples.replayed(9),))])
+    assert effects(run) == "finds a total variation of 0.00098, by clause, with probability 0.99"
+
+
+def test_a_test_that_finds_nothing_has_no_effect() -> None:
+    """A distance of 1 is that of laws which share no token: neither clause nor statistic names it."""
+    blind, sharp = (
+        Statistic(method="e-process", draws=9, alpha=1e-8, log10_e=0.0, mde_tv=mde)
+        for mde in (1.0, 0.9999)
+    )
+    checks = [
+        samples.exact("LAW01", "blind", statistics=(blind,)),
+        samples.exact("LAW02", "sharp", statistics=(sharp,)),
+    ]
+    assert [effect.clause for effect in samples.run(checks).effects] == ["LAW02"]
+    assert ["finds TV" in conditions(s) for s in (blind, sharp)] == [False, True]
 
 
 def test_headline_without_a_pass() -> None:
