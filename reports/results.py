@@ -40,6 +40,9 @@ SEVERITY = (
 """The verdicts, worst first: a clause takes the worst among its checks."""
 
 
+WHOLE_LAW = 1.0
+"""Total variation of laws that share no token: a test that finds nothing less has no effect to name."""
+
 SUPPORT = "support"
 """The method that finds only what lies outside the allowed set: it sees nothing of how the draws share it out."""
 
@@ -221,7 +224,7 @@ class RunResults:
         found: dict[str, Effect] = {}
         for check in self.checks:
             for s in check.statistics:
-                if not s.gates or s.mde_tv is None:
+                if not s.gates or s.mde_tv is None or s.mde_tv >= WHOLE_LAW:
                     continue
                 for clause in check.clauses:
                     effect = Effect(clause, s.mde_tv, s.method, s.draws, check.id)

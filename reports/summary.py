@@ -4,7 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable
 
-from aliquot.reports.results import CheckResult, RunResults, Statistic, Verdict
+from aliquot.reports.results import WHOLE_LAW, CheckResult, RunResults, Statistic, Verdict
 from aliquot.reports.text import ALPHA, MINUS, count, plural, scientific
 
 MEANINGS = {
@@ -114,7 +114,7 @@ def conditions(statistic: Statistic) -> str:
         parts.append(plural(statistic.cells, "cell"))
     if statistic.gates and statistic.alpha:
         parts.append(f"{ALPHA} = {scientific(statistic.alpha)}")
-    if statistic.mde_tv is not None:
+    if statistic.mde_tv is not None and statistic.mde_tv < WHOLE_LAW:
         parts.append(f"finds TV ≥ {scientific(statistic.mde_tv)}")
     if statistic.pooled:
         parts.append(statistic.pooled)
@@ -137,8 +137,8 @@ def bound(results: RunResults) -> str:
 def effects(results: RunResults) -> str:
     """The smallest detectable effects of the clauses in one line: the range over clauses that draw."""
     found = [effect.mde_tv for effect in results.effects]
-    least, most = scientific(min(found)), scientific(max(found))
-    return f"finds a total variation of {least} to {most}, by clause, with probability 0.99"
+    spread = " to ".join(dict.fromkeys([scientific(min(found)), scientific(max(found))]))
+    return f"finds a total variation of {spread}, by clause, with probability 0.99"
 
 
 def known_failures(results: RunResults) -> list[CheckResult]:
