@@ -78,8 +78,15 @@ class Draws(Exact):
         """Processed rows where the backend shows them, and then a few draws; elsewhere the law of many draws."""
         self.supports(case)
         self.processed(case)
+        self._by_draws(case)
+
+    @property
+    def _sees_rows(self) -> bool:
+        return self.shows("processed_logits") or self.shows("processed_logprobs")
+
+    def _by_draws(self, case: Case) -> None:
         draws = self.session.tier.support_draws
-        if self.shows("processed_logits") or self.shows("processed_logprobs"):
+        if self._sees_rows:
             self.support(case, draws // SHOWN_DRAW_LESS)
         elif self.unseen_alpha:
             self._unseen(case, self.support(case, self._unseen_draws(case)))

@@ -107,6 +107,10 @@ class VectorJudge(Judge):
             )  # fmt: skip
             self.conclude(Verdict.FAIL, f"wanted an answer to {what}, got {refusal}")
 
+    def demand(self, case: Case, method: str, *arguments: Any) -> Any:
+        """As `ask`."""
+        return self.ask(case.name, method, *arguments)
+
     def fail(self, case: Case, row: int, wanted: str, got: str, **more: Any) -> NoReturn:
         """As the suites, but for asking the sampler anew to find the cause: all its answers are written."""
         self.backend.closed = True
@@ -122,7 +126,13 @@ class VectorJudge(Judge):
         """Whole rows, kept ids and draws, those that are answered."""
         self.supports(case)
         self.processed(case)
-        self.if_answered(self.support, case)
+        self.if_answered(self._by_draws, case)
+
+    def _by_draws(self, case: Case) -> None:
+        """As the suites, of as many draws where rows are shown: the files are the same for every program."""
+        ids = self.support(case, self._unseen_draws(case))
+        if not self._sees_rows:
+            self._unseen(case, ids)
 
     def law(self, case: Case) -> None:
         """As the suites, where answered."""

@@ -147,6 +147,24 @@ def test_kept_ids_alone_are_judged(exports: Callable[[str], Path]) -> None:
     assert (wrong.code, "too many {1}" in wrong.out) == (1, True)
 
 
+def test_draws_alone_are_judged(exports: Callable[[str], Path]) -> None:
+    """A program that only draws passes, and fails when a token that must stay never comes."""
+    folder = exports("filters")
+    answers = [dict(line) for line in lines(folder / "oracle.jsonl")]
+    for line in answers[1:]:
+        for name in set(line) - {"case", "draws"}:
+            del line[name]
+    right = judged(folder, answers, "draws.jsonl")
+    assert right.code == 0
+    cases = [c for c in lines(folder / "dir" / "cases.jsonl") if c["check"].startswith("TOPK04")]
+    drawn = next(d for c in cases if len(set((d := answers[1 + c["case"]]["draws"])[0])) == 2)
+    lost = max(drawn[0])
+    drawn[0] = [min(drawn[0]) if token == lost else token for token in drawn[0]]
+    wrong = judged(folder, answers, "lost_draws.jsonl")
+    assert wrong.code == 1
+    assert f"; id {lost} of probability 0.5 was not drawn in 1024" in wrong.out
+
+
 def alive(row: list[Any]) -> list[int]:
     """The ids of a row's values that are not -inf."""
     return [t for t, value in enumerate(row) if value is not None]
@@ -220,7 +238,7 @@ def test_a_changed_file_is_found(exports: Callable[[str], Path], tmp_path: Path,
 
 MALFORMED = [
     ('{"case": 99999}', "case is 99999, allowed is a number in"),
-    ('{"case": 0, "draws": [[1]]}', "case 0: draws is [1], allowed is a list of 64 integers"),
+    ('{"case": 0, "draws": [[1]]}', "case 0: draws is [1], allowed is a list of 1024 integers"),
     ('{"case": 0, "ids": [1]}', 'case 0: field is "ids", allowed is one of'),
     ('{"case": 0, "kept": [[1, 1]]}', "allowed is different ids in [0, 4)"),
     ('{"case": 0, "processed_logits": [[1, 2, 3, "x"]]}', 'processed_logits is "x", allowed is'),
