@@ -165,6 +165,7 @@
     const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
     const line = lines.find((candidate) => candidate.row === target);
     if (line) toggle(line, true);
+    if (target instanceof HTMLDetailsElement) target.open = true;
   };
   addEventListener("hashchange", follow);
   follow();

@@ -235,6 +235,17 @@ def test_many_checks_unfold_in_parts(page: report_browser.Page, tmp_path: Path) 
     assert page.errors() == []
 
 
+def test_the_link_to_the_words_opens_them(page: report_browser.Page, tmp_path: Path) -> None:
+    """Following the link above the table unfolds the explanations below it."""
+    page.open(_saved(samples.failing_run(), tmp_path))
+    unfolded = "document.getElementById('words').open"
+    before = page.run(unfolded)
+    page.run("document.querySelector('a[href=\"#words\"]').click()")
+    page.run("new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
+    assert (before, page.run(unfolded)) == (False, True)
+    assert page.errors() == []
+
+
 def test_plot_is_drawn(page: report_browser.Page, tmp_path: Path) -> None:
     """Plots have a size, and their dots take the colour of the scheme."""
     path = _saved(samples.failing_run(), tmp_path)
