@@ -156,11 +156,11 @@ def complete(session: nox.Session) -> None:
 
 
 @nox.session
-@nox.parametrize("tier", ["pr", "full"])
-def faults(session: nox.Session, tier: str) -> None:
+@nox.parametrize("kind", ["pr", "full", "ids-only"])
+def faults(session: nox.Session, kind: str) -> None:
     """Every fault of the library through the suite; the table goes to README, the picture to docs/."""
     install(session, "-e", ".")
-    session.run("python", "benchmarks/kill_table.py", "--tier", tier, env=ONE_THREAD)
+    session.run("python", "benchmarks/kill_table.py", "--run", kind, env=ONE_THREAD)
     session.run("python", "benchmarks/report_picture.py", env=ONE_THREAD)
 
 

@@ -1,7 +1,9 @@
 """Run the self-test and write its kill table: docs/faults.json, docs/faults.md and a summary in the README.
 
-`python benchmarks/kill_table.py [--workers 2] [--write]` runs tier pr, every check; with `--tier full` a faulty
-sampler ends at its first red check, and the result goes to docs/faults-full.json. `--write` only writes the pages anew.
+`python benchmarks/kill_table.py [--workers 2] [--write]` runs tier pr, every check. With `--run full` it runs tier full
+and a faulty sampler ends at its first red check, with `--run ids-only` so in tier pr on samplers that show neither
+values nor noise; these results go to docs/faults-full.json and docs/faults-ids-only.json. `--write` only writes the
+pages anew.
 """
 
 import argparse
@@ -20,6 +22,7 @@ ROOT = Path(__file__).parents[1]
 PLACES = {
     "pr": ROOT / "docs" / "faults.json",
     "full": ROOT / "docs" / "faults-full.json",
+    "ids-only": ROOT / "docs" / "faults-ids-only.json",
 }
 BEGIN, END = "<!-- faults -->\n", "<!-- /faults -->"
 CLASSES = {
@@ -43,13 +46,13 @@ CLASSES = {
 def main() -> None:
     """Run the self-test, or read its last results, and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tier", choices=PLACES, default="pr")
+    parser.add_argument("--run", choices=PLACES, default="pr")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--write", action="store_true")
     asked = parser.parse_args()
     if not asked.write:
-        data = _run(asked.tier, asked.workers)
-        PLACES[asked.tier].write_text(json.dumps(data, indent=1) + "\n")
+        data = _run(asked.run, asked.workers)
+        PLACES[asked.run].write_text(json.dumps(data, indent=1) + "\n")
     runs = [json.loads(place.read_text()) for place in PLACES.values() if place.exists()]
     (ROOT / "docs" / "faults.md").write_text(document(runs))
     readme = ROOT / "README.md"
@@ -57,14 +60,18 @@ def main() -> None:
     readme.write_text(head + BEGIN + in_short(runs) + END + rest.partition(END)[2])
 
 
-def _run(tier: str, workers: int) -> dict[str, Any]:
+def _run(name: str, workers: int) -> dict[str, Any]:
     start, found = time.perf_counter(), []
-    for o in outcomes(list(KNOWN), tier=tier, seed=0, workers=workers, quick=tier == "full"):
+    tier, hidden = ("pr", True) if name == "ids-only" else (name, False)
+    runs = outcomes(
+        list(KNOWN), tier=tier, seed=0, workers=workers, quick=name != "pr", ids_only=hidden
+    )
+    for o in runs:
         found.append(o)
         print(f"{len(found)}/{len(KNOWN)} {o.name}: {o.failed} of {o.checks} red", flush=True)
     seconds = round(time.perf_counter() - start)
     return {
-        "tier": tier, "seed": 0, "seconds": seconds, "environment": environment(),
+        "tier": tier, "ids_only": hidden, "seed": 0, "seconds": seconds, "environment": environment(),
         "samplers": as_data(found),
     }  # fmt: skip
 
@@ -77,9 +84,13 @@ def in_short(runs: Sequence[dict[str, Any]]) -> str:
 def _in_words(run: dict[str, Any]) -> str:
     counted = Summary.of(from_data(run["samplers"]))
     return (
-        f"- Tier {run['tier']}: {counted.killed} of {counted.faults} faults killed, "
+        f"- {_kind(run)}: {counted.killed} of {counted.faults} faults killed, "
         f"{counted.flagged} of {counted.equivalents} equivalent samplers flagged."
     )
+
+
+def _kind(run: dict[str, Any]) -> str:
+    return f"Tier {run['tier']}" + (", token ids alone shown" if run["ids_only"] else "")
 
 
 def summary(found: Sequence[Outcome]) -> str:
@@ -109,10 +120,12 @@ def document(runs: Sequence[dict[str, Any]]) -> str:
         "Samplers that are wrong in one known way, each modelled on a public report, and some that only look wrong.",
         f"Made by `nox -s faults` (seed {runs[0]['seed']}); `aliquot selftest --only NAME` runs one. Draws are the",
         "fewest after which some evidence decided, 0 for evidence without draws. The longest checks (large",
-        "vocabularies, searches) run for a fault only when no other has failed; in tier full a fault's first red check",
-        f"is its last. The table is that of tier {runs[0]['tier']}.",
+        "vocabularies, searches) run for a fault only when no other has failed. The table is that of tier",
+        f"{runs[0]['tier']}; in the other runs a fault's first red check is its last. Samplers that show ids alone,",
+        "neither values nor noise, hide what is wrong with their logprobs and what only injected noise brings out.",
         "",
-        *(f"- Tier {run['tier']}: {Summary.of(from_data(run['samplers']))}." for run in runs),
+        *(f"- {_kind(run)}: {Summary.of(from_data(run['samplers']))}." for run in runs),
+        *(f"- {_kind(run)}, not killed: {_alive(run)}." for run in runs if _alive(run)),
         "",
         "| fault | class | what is wrong | modelled on | killed by | draws | red | first clause | likely cause |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
@@ -131,6 +144,11 @@ def document(runs: Sequence[dict[str, Any]]) -> str:
         ),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _alive(run: dict[str, Any]) -> str:
+    found = ordered(from_data(run["samplers"]))
+    return ", ".join(o.name for o in found if not (o.equivalent or o.as_wanted))
 
 
 def _line(o: Outcome) -> str:

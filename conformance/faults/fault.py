@@ -18,6 +18,7 @@ from aliquot.oracle.pipeline import Context, Outcome, Rows, Steps
 Ids = npt.NDArray[np.int64]
 Generator = np.random.Generator
 MOST_RACED = 4096
+IDS_ALONE = {"noise": "opaque", "logprobs_modes": (), "given_logprobs": False}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +63,10 @@ class Fault:
     def make(self) -> "Faulty":
         """The faulty sampler as a backend that declares what the oracle declares."""
         return (self.backend or Faulty)(self)
+
+    def hidden(self) -> "Fault":
+        """The same sampler showing token ids alone: no values, no noise."""
+        return replace(self, declares={**self.declares, **IDS_ALONE})
 
     def changed_batch(self, batch: Batch) -> Batch:
         """The batch as this sampler takes it."""

@@ -25,6 +25,9 @@ def selftest(
     quick: Annotated[
         bool, typer.Option(help="End a faulty sampler at its first red check.")
     ] = False,
+    ids_only: Annotated[
+        bool, typer.Option("--ids-only", help="The samplers show neither values nor noise.")
+    ] = False,
     json_to: Annotated[
         Path | None, typer.Option("--json", help="Also write the table as JSON.")
     ] = None,
@@ -48,7 +51,13 @@ def selftest(
     start, found = time.perf_counter(), []
     try:
         for o in outcomes(
-            names, tier=tier.value, seed=seed, workers=workers, only=checks, quick=quick
+            names,
+            tier=tier.value,
+            seed=seed,
+            workers=workers,
+            only=checks,
+            quick=quick,
+            ids_only=ids_only,
         ):
             found.append(o)
             err.print(f"{len(found)}/{len(names)} {o.name}: {o.failed} of {o.checks} red")

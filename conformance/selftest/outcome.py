@@ -80,29 +80,38 @@ def outcomes(
     workers: int,
     only: str | None = None,
     quick: bool = False,
+    ids_only: bool = False,
 ) -> Iterator[Outcome]:
     """Run the suites on each known sampler, in `workers` processes (0: in this one), as they are done.
 
-    `only` names the checks as in `aliquot run`; `quick` ends a faulty sampler at its first red check.
+    `only` names the checks as in `aliquot run`; `quick` ends a faulty sampler at its first red check; with `ids_only`
+    the samplers show neither values nor noise.
     """
+    how = (tier, seed, only, quick, ids_only)
     if not workers:
-        yield from (outcome(name, tier, seed, only, quick) for name in names)
+        yield from (outcome(name, *how) for name in names)
         return
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        waiting = [pool.submit(outcome, name, tier, seed, only, quick) for name in names]
+        waiting = [pool.submit(outcome, name, *how) for name in names]
         for done in as_completed(waiting):
             yield done.result()
 
 
 def outcome(
-    name: str, tier: str, seed: int, only: str | None = None, quick: bool = False
+    name: str,
+    tier: str,
+    seed: int,
+    only: str | None = None,
+    quick: bool = False,
+    ids_only: bool = False,
 ) -> Outcome:
     """Run the suites on one known sampler, in this process; the longest checks only if nothing failed before.
 
     With `quick` the checks of the clauses that a fault breaks come first, and its first red check is the last.
     """
-    start, known = time.perf_counter(), KNOWN[name]
+    start = time.perf_counter()
+    known = KNOWN[name].hidden() if ids_only else KNOWN[name]
     session = Session(f"fault:{name}", known.make(), TIERS[tier], seed)
     items = list(checks.collected(tier, seed, only))
     if quick:

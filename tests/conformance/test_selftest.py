@@ -95,3 +95,11 @@ def test_quick_begins_with_the_own_clauses_and_ends_at_the_first_red_check() -> 
     right = selftest.outcome("same-unnormalised", "smoke", 0, "RANK", quick=True)
     assert (quick.failed, quick.checks, quick.own_clause) == (1, 1, True)
     assert right.checks == whole.checks > 1
+
+
+def test_a_sampler_that_shows_ids_alone_is_killed_by_its_draws() -> None:
+    """Top-k with one token more, its values hidden, is red by draws; a wrong rank is then out of sight."""
+    hidden = selftest.outcome("topk-one-more", "smoke", 0, "TOPK01_the", ids_only=True)
+    unseen = selftest.outcome("rank-constant", "smoke", 0, "RANK", ids_only=True)
+    assert set(hidden.killed_by) <= {"support", "law"}
+    assert (hidden.as_wanted, unseen.failed) == (True, 0)
