@@ -78,10 +78,13 @@ class Calls(Outcome):
         self.fail(case, 0, f"an answer in case {case.name!r}", words)
 
     def accepts(self, case: Case) -> None:
-        """Fail unless the backend answers a legal case."""
+        """Fail by the check's own clauses unless the backend answers a legal case."""
         self.supports(case)
         logits = arrays.logits_for(case, self.session.capabilities)
-        self.demand(case, "sample", logits, case.batch())
+        try:
+            self.session.backend.sample(logits, case.batch())
+        except BACKEND_RAISES as error:
+            self.fail(case, 0, "an answer", f"{one_line(error)}{place_of(error)}")
 
     def answer(self, case: Case, logits: Any = None, *, bad: frozenset[int] = NO_ROWS) -> Answer:
         """The backend's answer to a case, its form checked; only `bad` rows may be marked invalid."""
