@@ -60,7 +60,7 @@ def _first(group: list[CheckResult]) -> list[str]:
 
 def _tally(red: list[CheckResult], verdict: Verdict) -> list[str]:
     """How many checks of each set of clauses are red, the most first: every check counts once."""
-    sets = Counter(" ".join(check.clauses) for check in red)
+    sets = Counter(" ".join(check.clauses) or "known failures" for check in red)
     if len(sets) < 2:
         return []
     counted = ", ".join(f"{clauses} ({count(n)})" for clauses, n in sets.most_common())

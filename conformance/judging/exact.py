@@ -13,6 +13,7 @@ from aliquot.contract.batch import BatchUpdate, Request
 from aliquot.contract.output import SamplerOutput
 from aliquot.oracle import batch_state
 from aliquot.reports.results import Verdict
+from aliquot.reports.text import plural
 
 
 class Exact(Calls):
@@ -29,7 +30,9 @@ class Exact(Calls):
                 wanted = np.flatnonzero(allowed).tolist()
                 self.fail(case, r, f"argmax in {ids_in_words(wanted)}", f"id {ids[r]}",
                           tokens=[*wanted[:4], int(ids[r])])  # fmt: skip
-        self.passed("exact", f"{len(expected.greedy_rows)} greedy ids equal the oracle's")
+        self.passed(
+            "exact", f"the oracle's ids in {plural(len(expected.greedy_rows), 'greedy row')}"
+        )
 
     def processed(self, case: Case) -> None:
         """Whole processed rows, where shown: kept sets between must and may, values in their intervals."""

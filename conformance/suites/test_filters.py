@@ -150,7 +150,7 @@ def test_TOPP07_after_top_k_renormalised(judge: Judge, k: int, p: float) -> None
 def test_TOPP08_p_per_row(judge: Judge) -> None:
     """Every row is cut by its own p, with and without top-k beside it."""
     rows = [row(f"p = {p}", RISING, top_p=p) for p in (0.35, 1.0, 0.75, 0.05)]
-    judge.filters(stacked("four rows", *rows, row("both", RISING, top_k=2, top_p=0.5)))
+    judge.filters(stacked("five rows", *rows, row("both", RISING, top_k=2, top_p=0.5)))
 
 
 FILTERS: tuple[dict[str, Any], ...] = (

@@ -116,3 +116,10 @@ def test_a_backends_words_cannot_steer_the_terminal() -> None:
     text = "\n".join(to_terminal(samples.hostile_run()))
     assert r"\x1b[31m" in text
     assert "\x1b" not in text
+
+
+def test_an_entry_that_knows_a_failure_wrongly_is_named_in_the_tally() -> None:
+    """Such a finding tests no clause and is not counted under a blank name."""
+    entry = dataclasses.replace(_failed(1, "ERR18")[0], id="known failure: clause IO10", clauses=())
+    lines = to_terminal(samples.run([entry, *_failed(1, "ERR18")]))
+    assert "2 checks with FAIL, by the clauses they test: known failures (1), ERR18 (1)" in lines
