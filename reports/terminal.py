@@ -18,9 +18,15 @@ def to_terminal(results: RunResults) -> list[str]:
         *_shown([[check] for check in known_failures(results)], "more check", "failing as known"),
         bound(results),
         *([effects(results)] if results.effects else []),
-        f"{results.verdict}: {results.backend.name}, tier {results.tier}, seed {results.seed}: {counts}",
+        f"{results.verdict}: {results.backend.name}, tier {results.tier}, seed {results.seed}: {_why(results)}{counts}",
     ]
     return [printable(line) for line in lines]
+
+
+def _why(results: RunResults) -> str:
+    """What an ERROR without a check that could not run means."""
+    undecided = results.verdict is Verdict.ERROR and not results.counts[Verdict.ERROR]
+    return "nothing was decided: " if undecided else ""
 
 
 def red_checks(results: RunResults) -> list[str]:

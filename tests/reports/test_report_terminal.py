@@ -123,3 +123,9 @@ def test_an_entry_that_knows_a_failure_wrongly_is_named_in_the_tally() -> None:
     entry = dataclasses.replace(_failed(1, "ERR18")[0], id="known failure: clause IO10", clauses=())
     lines = to_terminal(samples.run([entry, *_failed(1, "ERR18")]))
     assert "2 checks with FAIL, by the clauses they test: known failures (1), ERR18 (1)" in lines
+
+
+def test_a_run_that_decided_nothing_says_so() -> None:
+    """Checks that are all UNSUPPORTED end as ERROR, and the last line has the reason."""
+    run = samples.run([samples.exact("PEN04", "bad-words", Verdict.UNSUPPORTED)])
+    assert to_terminal(run)[-1].endswith(": nothing was decided: 1 UNSUPPORTED")
