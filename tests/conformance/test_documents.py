@@ -110,11 +110,13 @@ def test_links_into_the_contract_arrive() -> None:
 
 
 def test_the_tiers_of_the_ci_guide_draw_as_often_as_it_says() -> None:
-    """The table of tiers has every tier, those that end by themselves with their draws of a law."""
+    """The table of tiers has every tier, those that end by themselves with their draws of a law; replays follow."""
     text = (ROOT / "docs" / "ci.md").read_text()
     rows = re.findall(r"^\| `(\w+)` \| [^|]* \| ([\d,]+|those of `full`)", text, re.MULTILINE)
     drawn = {name: f"{tier.law_draws:,}" for name, tier in TIERS.items()}
+    replayed = [f"{TIERS[name].replay_draws:,}" for name in ("smoke", "pr", "full")]
     assert dict(rows) == drawn | {"deep": "those of `full`"}
+    assert "{}, {} and {} of them".format(*replayed) in text
 
 
 def test_an_undeclared_parameter_is_named(tmp_path: Path) -> None:
