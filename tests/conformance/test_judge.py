@@ -266,6 +266,49 @@ def test_a_refusal_must_name_the_field() -> None:
         judge.refuses(row("r7", [1.0, 0.0], top_p=2.0), "top_p")
 
 
+class Particular(OracleBackend):
+    """Raises on a batch of three rows and on one without any."""
+
+    def sample(self, logits: Any, batch: Batch) -> SamplerOutput:
+        """Raise in a line of this file."""
+        if len(batch) in (0, 3):
+            raise RuntimeError("cannot")
+        return super().sample(logits, batch)
+
+
+def judge_of(backend: OracleBackend, clause: str) -> Judge:
+    """The judge of one check of a clause."""
+    return Judge(Session("b", backend, TIERS["smoke"], 0), f"{clause}_c", (clause,), "title", "")
+
+
+def test_an_exception_on_a_legal_case_is_a_finding_with_its_place() -> None:
+    """It breaks ERR18 whatever the check tests, and the reason has the message, file and line."""
+    judge = judge_of(Particular(), "TOPK01")
+    with pytest.raises(Concluded):
+        judge.filters(stacked("three", *[FOUR] * 3))
+    assert (judge.verdict, judge.clause_ids) == (Verdict.FAIL, ("ERR18",))
+    assert "sample raised RuntimeError: cannot at test_judge.py:" in judge.reason
+    assert judge.finding is not None
+    assert judge.finding.witness["rows"] == 3
+
+
+def test_a_check_that_asks_only_for_an_answer_blames_its_own_clause() -> None:
+    """An exception there breaks what the check is about."""
+    judge = judge_of(Particular(), "IO10")
+    with pytest.raises(Concluded):
+        judge.accepts(replace(FOUR, logits=FOUR.logits[:0], requests=()))
+    assert (judge.verdict, judge.clause_ids) == (Verdict.FAIL, ("IO10",))
+
+
+def test_a_clause_of_what_is_not_declared_is_not_tested() -> None:
+    """A check that compared something under clauses that the declaration leaves out ends as UNSUPPORTED."""
+    judge = judge_of(OracleBackend(), "MINP04")
+    judge.undeclared = "min_p"
+    judge.passed("exact", "compared")
+    result = judge.result("group")
+    assert (result.verdict, result.reason) == (Verdict.UNSUPPORTED, "not declared: min_p")
+
+
 def test_padding_lies_between_the_rows() -> None:
     """A padded case has a row stride above V and the same logits."""
     case = replace(FOUR, padding=3)
