@@ -20,6 +20,7 @@ from aliquot.statistical.power import known_law_effect
 
 Ids = npt.NDArray[np.int64]
 Law = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
 PLOTTED = 12
 CELLS = 16
 FIRST_LOOK, LOOKS = 64, 4
@@ -36,11 +37,12 @@ def judge_row(
     if r in expected.greedy_rows:
         return
     law, must = _sure(expected, r)
-    kept = ids[must[ids]]
     try:
-        gate_row(judge, case, expected, r, ids, alpha)
+        _gate_kept(judge, case, r, ids, law, must, alpha)
     finally:
-        judge.statistics += _beside(kept, oracle[must[oracle]], law, alpha)
+        kept, own = ids[must[ids]], oracle[must[oracle]]
+        if kept.size and own.size:
+            judge.statistics += _beside(kept, own, law, alpha)
     judge.frequencies = judge.frequencies or _frequencies(case, r, law, kept)
 
 
@@ -50,9 +52,17 @@ def gate_row(
     """Test the draws `ids` [draws] of a random row `r` by the e-process; fails the check at `alpha`.
 
     Law and draws are conditioned on the tokens that every correct sampler keeps, so that what is undecided by
-    rounding does not matter.
+    rounding or left to the sampler does not matter; a row without such a token, one with tied maxima of which any
+    may stay, has nothing to test.
     """
     law, must = _sure(expected, r)
+    if must.any():
+        _gate_kept(judge, case, r, ids, law, must, alpha)
+
+
+def _gate_kept(
+    judge: Outcome, case: Case, r: int, ids: Ids, law: Law, must: Mask, alpha: float
+) -> None:
     kept = ids[must[ids]]
     if not kept.size:
         judge.fail(case, r, "draws among the tokens surely kept", f"none in {len(ids)} draws")
@@ -76,11 +86,11 @@ def gate_row(
     judge.passed("law", f"{len(kept)} draws follow the law")
 
 
-def _sure(expected: Expectation, r: int) -> tuple[Law, npt.NDArray[np.bool_]]:
-    """The law of row `r` given a token that is surely kept, and which tokens are."""
+def _sure(expected: Expectation, r: int) -> tuple[Law, Mask]:
+    """The law of row `r` given a token that is surely kept, zero where none is, and which tokens are."""
     must = expected.surely_kept(r)
     law = expected.laws[r] * must
-    return law / law.sum(), must
+    return law / (law.sum() or 1.0), must
 
 
 def _never(law: Law, ids: Ids, alpha: float) -> str:

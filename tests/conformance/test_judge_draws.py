@@ -185,6 +185,15 @@ def test_a_token_that_must_stay_is_demanded_of_a_sampler_that_shows_only_ids() -
     assert result.alpha == 1e-9
 
 
+def test_a_row_of_which_nothing_surely_stays_has_no_law_to_test() -> None:
+    """Of tied maxima any one may be k = 1's: a sampler that declares so draws only one of them and passes."""
+    backend = of_ids_alone({"topk_ties": "lowest_ids"})
+    freedom = replace(backend.capabilities.profile, topk_ties="any_ids")
+    backend.capabilities = replace(backend.capabilities, profile=freedom)
+    result = filtered(backend, row("two maxima", [2.0, 2.0, 0.0], top_k=1)).result("group")
+    assert (result.verdict, result.evidence) == (Verdict.DIVERGES, "support")
+
+
 def test_laws_of_rows_that_are_not_shown_share_the_alpha_of_their_check() -> None:
     """A right sampler passes many of them, and they spend no more than granted."""
     judge = filtered(of_ids_alone(), *[TIED] * 40)
