@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aliquot.conformance import arrays
-from aliquot.conformance.adapters.oracle import DECLARED, subset
+from aliquot.conformance.adapters.oracle import DECLARED
 from aliquot.conformance.backend import Capabilities
 from aliquot.conformance.case import Case
 from aliquot.conformance.faults import FAULTS
@@ -25,6 +25,7 @@ from aliquot.contract.clauses import clauses
 from aliquot.contract.output import SamplerOutput
 from aliquot.contract.profile import FREEDOMS, Freedom, Profile
 from aliquot.oracle import logprobs, pipeline
+from aliquot.oracle.sampler import subset
 from aliquot.oracle.softmax import log_softmax
 from aliquot.reports.results import CheckResult, Finding
 from aliquot.statistical.eprocess import LikelihoodRatio

@@ -1,7 +1,5 @@
 """What the oracle says of one case, in the form that the judge compares with."""
 
-import hashlib
-import pickle
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -10,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aliquot.conformance.case import Case
-from aliquot.conformance.memory import Memory
+from aliquot.conformance.memory import Memory, digest
 from aliquot.contract.accuracy import AccuracyClass
 from aliquot.contract.profile import Profile
 from aliquot.oracle import law, pipeline
@@ -48,9 +46,7 @@ class Expectation:
             self.profile,
             self.accuracy,
         )
-        digest = hashlib.blake2b(pickle.dumps(told), digest_size=16)
-        digest.update(np.ascontiguousarray(case.logits).tobytes())
-        return digest.digest()
+        return digest(told, case.logits)
 
     @cached_property
     def laws(self) -> Rows:

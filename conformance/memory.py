@@ -1,8 +1,10 @@
 """A bounded memory of what the oracle said, so that a second run in one process need not ask again."""
 
+import pickle
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import TypeVar
+from hashlib import blake2b
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +14,13 @@ T = TypeVar("T", bound=Arrays)
 
 LIMIT = 300_000_000
 ENTRY = 1_000
+
+
+def digest(told: object, array: npt.NDArray[Any]) -> bytes:
+    """A key of 16 bytes for values that pickle tells apart and the numbers of an array."""
+    made = blake2b(pickle.dumps(told), digest_size=16)
+    made.update(array.tobytes())
+    return made.digest()
 
 
 class Memory:

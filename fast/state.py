@@ -309,27 +309,24 @@ class BatchState:
     ) -> Group:
         """The group of the rows `members`, which have the parameters `distinct[kinds]`."""
         everything = len(members) == self.batch_size
-        kinds = kinds[members]
-        params = [distinct[kind] for kind in np.unique(kinds).tolist()]
-        number_of = np.asarray(
-            [(self._temperature(p), p.top_p, p.min_p) for p in distinct], dtype=np.float32
-        )
-        k_of = np.asarray(
-            [p.top_k if 0 < p.top_k < self.vocab_size else self.vocab_size for p in distinct]
-        )
-        numbers, k = number_of[kinds], k_of[kinds]
+        used, place = np.unique(kinds[members], return_inverse=True)
+        params = [distinct[kind] for kind in used.tolist()]
+        k = [p.top_k if 0 < p.top_k < self.vocab_size else self.vocab_size for p in params]
+        numbers = np.asarray(
+            [(self._temperature(p), p.top_p, p.min_p) for p in params], dtype=np.float32
+        )[place]
         temperature, top_p, min_p = upload(np.ascontiguousarray(numbers.T), self.device)
         return Group(
             rows=None if everything else upload(members, self.device),
             temperature=temperature,
             top_p=top_p,
             min_p=min_p,
-            top_k=upload(k, self.device),
+            top_k=upload(np.asarray(k, dtype=np.int64)[place], self.device),
             reach=reach,
             unit_temperature=bool((numbers[:, 0] == 1).all()),
             uses_top_p=bool((numbers[:, 1] < 1).any()),
             uses_min_p=bool((numbers[:, 2] > 0).any()),
-            uses_top_k=bool(k.min() < self.vocab_size),
+            uses_top_k=min(k) < self.vocab_size,
             seeded=any(p.seed is not None for p in params),
         )
 
@@ -348,10 +345,10 @@ _EMPTY = Row(SamplingParams(temperature=0.0), [])
 
 def _distinct(rows: Sequence[Row]) -> tuple[list[SamplingParams], Indices]:
     """The rows' parameters, shared ones once, and which of them each row has, `[n]`."""
-    seen: dict[int, int] = {}
-    kinds = [seen.setdefault(id(row.params), len(seen)) for row in rows]
-    first = {kind: row.params for kind, row in zip(reversed(kinds), reversed(rows), strict=True)}
-    return [first[kind] for kind in range(len(first))], np.asarray(kinds, dtype=np.int64)
+    distinct = {id(row.params): row.params for row in rows}
+    number = {key: kind for kind, key in enumerate(distinct)}
+    kinds = [number[id(row.params)] for row in rows]
+    return list(distinct.values()), np.asarray(kinds, dtype=np.int64)
 
 
 def _after_late(params: SamplingParams) -> SamplingParams:

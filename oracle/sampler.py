@@ -48,7 +48,7 @@ def sample(
         "parameter_dtype": parameter_dtype,
     }
     while True:
-        part = _subset(batch, good)
+        part = subset(batch, good)
         try:
             outcome = pipeline.run(rows[good], part, **settings)
             break
@@ -75,7 +75,8 @@ def _uniform(request: Request, rng: np.random.Generator) -> float:
     return np.random.default_rng(words).random()  # SEED02 SEED04 SEED06
 
 
-def _subset(batch: Batch, rows: list[int]) -> Batch:
+def subset(batch: Batch, rows: list[int]) -> Batch:
+    """The batch of some of its rows."""
     mask = batch.grammar_bitmask
     return replace(
         batch,

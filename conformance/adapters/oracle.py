@@ -1,8 +1,6 @@
 """The oracle as a backend: the suite's own null, and the ground that faults are built on."""
 
-import pickle
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -10,12 +8,13 @@ import numpy.typing as npt
 
 import aliquot
 from aliquot.conformance.backend import Capabilities
-from aliquot.conformance.memory import Memory
+from aliquot.conformance.memory import Memory, digest
 from aliquot.contract.batch import LOGPROBS_MODES, Batch, BatchUpdate, LogprobsMode, Request
 from aliquot.contract.output import INVALID_TOKEN, Logprobs, SamplerOutput
 from aliquot.contract.profile import CANONICAL, Profile
 from aliquot.oracle import batch_state, law, logprobs, pipeline, sampler
 from aliquot.oracle.rows import require_shape
+from aliquot.oracle.sampler import subset
 
 Rows = npt.NDArray[np.float64]
 
@@ -162,24 +161,10 @@ def content(row: Any, alone: Batch, profile: Profile) -> bytes:
         alone.thinking,
         profile,
     )
-    digest = blake2b(pickle.dumps(told), digest_size=16)
-    digest.update(row.tobytes())
-    return digest.digest()
+    return digest(told, row)
 
 
 def _tokens(request: Request) -> tuple[tuple[int, ...] | None, ...]:
     prompt = request.prompt_token_ids
     parts = (prompt, request.output_token_ids, request.draft_token_ids)
     return tuple(None if part is None else tuple(part) for part in parts)
-
-
-def subset(batch: Batch, rows: list[int]) -> Batch:
-    """The batch of some of its rows."""
-    mask = batch.grammar_bitmask
-    return replace(
-        batch,
-        requests=[batch.requests[r] for r in rows],
-        grammar_bitmask=None if mask is None else mask[rows],
-        all_greedy=None,
-        all_random=None,
-    )

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from aliquot.conformance.adapters.oracle import DECLARED, OracleBackend, subset
+from aliquot.conformance.adapters.oracle import DECLARED, OracleBackend
 from aliquot.contract.batch import Batch, BatchUpdate, Request
 from aliquot.contract.output import Logprobs, SamplerOutput
 from aliquot.contract.params import SamplingParams
 from aliquot.contract.profile import Profile
 from aliquot.oracle import law, logprobs, sampler
 from aliquot.oracle.pipeline import Context, Outcome, Rows, Steps
+from aliquot.oracle.sampler import subset
 
 Ids = npt.NDArray[np.int64]
 Generator = np.random.Generator
