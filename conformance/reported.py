@@ -73,6 +73,9 @@ def _largest(
         judge.fail(case, r, f"{1 + number} columns", f"{len(ids)} columns")
     judge.equal(case, r, "column 0", sampled, int(ids[0]), tokens=[sampled])
     top = ids[1 : 1 + number]
+    strange = [token for token in top.tolist() if not 0 <= token < case.vocab_size]
+    if strange:
+        judge.fail(case, r, f"logprob ids in [0, {case.vocab_size})", f"id {strange[0]}")
     judge.equal(case, r, "different ids:", number, len(set(top.tolist())), tokens=top.tolist())
     least = np.sort(low)[::-1][:number]
     for place, token in enumerate(top):

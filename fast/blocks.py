@@ -12,6 +12,7 @@ from aliquot.fast.select import first_largest, first_largest_in_blocks, largest
 
 BLOCK = 64
 COARSE = 256
+_LEAST = -1e39
 
 
 def block_max(rows: Tensor, size: int = BLOCK) -> Tensor:
@@ -127,8 +128,12 @@ class Logits:
     def _by_blocks(self, count: int) -> Candidates:
         _, best = largest(self.maxima, count)
         values, ids = take_blocks(self.logits, best, BLOCK, float("-inf"))
-        values, inside = largest(values, count)
-        return Candidates(values, ids.gather(1, inside))
+        width = self.logits.shape[1]
+        if width % BLOCK == 0:
+            values, inside = largest(values, count)
+            return Candidates(values, ids.gather(1, inside))
+        _, inside = largest(_above_padding(values, ids, width), count)
+        return Candidates(values.gather(1, inside), ids.gather(1, inside))
 
     def pick(self, rows: Tensor | None) -> "Logits":
         """The given rows, int64 `[g]`, with the peaks and maxima already known; None for all."""
@@ -140,6 +145,11 @@ class Logits:
         peak = self.peak
         part.__dict__["peak"] = Peak(peak.value[rows], peak.token[rows])
         return part
+
+
+def _above_padding(values: Tensor, ids: Tensor, width: int) -> Tensor:
+    """Float64 values in which -inf of a token of the row is larger than what lies past the row's end."""
+    return values.double().clamp(min=_LEAST).masked_fill_(ids >= width, -torch.inf)
 
 
 def mass_of(weights: Tensor, peak: Peak) -> Tensor:

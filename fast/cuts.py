@@ -54,19 +54,18 @@ class Rows:
 
     @cached_property
     def weights(self) -> Tensor:
-        """Softmax `[g, V]` over temperature, float32; not to be written.
-
-        A row whose largest logit would overflow is moved to 0 first.
-        """
+        """Softmax `[g, V]` over temperature, float32; not to be written."""
         if self.group.unit_temperature:
             return self.source.weights
-        temperature = self.group.temperature
-        over = self.peak.isfinite() & ~(self.peak / temperature).isfinite()
-        logits = self.logits
-        if logits.device.type != "cpu" or bool(over.any()):
-            logits = logits - torch.where(over, self.peak, 0.0).unsqueeze(1)
-        scaled = logits / temperature.unsqueeze(1)
+        scaled = self.without_overflow() / self.group.temperature.unsqueeze(1)
         return torch.softmax(scaled, 1, out=scaled)
+
+    def without_overflow(self) -> Tensor:
+        """The logits `[g, V]`; a row whose largest would overflow over its temperature is moved to 0."""
+        over = self.peak.isfinite() & ~(self.peak / self.group.temperature).isfinite()
+        if self.logits.device.type == "cpu" and not bool(over.any()):
+            return self.logits
+        return self.logits - torch.where(over, self.peak, 0.0).unsqueeze(1)
 
     @property
     def filter_weights(self) -> Tensor:

@@ -216,7 +216,7 @@ class Sampler(nn.Module):
             return None
         stage, kind = self._mode(state)
         if stage == "processed":
-            source = _processed_rows(late, drawn)
+            source = _processed_rows(late, self.profile, drawn, movable=kind == "logprobs")
         values = Values(source, normalise=kind == "logprobs")
         return gather(values, tokens, plan.num_logprobs, plan.explicit)
 
@@ -250,17 +250,23 @@ def _race(rows: Rows, noise: Tensor, by_position: bool) -> Drawn:
     return Drawn(tokens, kept)
 
 
-def _processed(group: Group, drawn: Drawn, logits: Tensor) -> Tensor:
-    """Rows after step 7d: divided by temperature, removed tokens -inf (LOGP05)."""
-    scaled = logits / group.temperature.unsqueeze(1)
-    return scaled.masked_fill_(~drawn.mask(logits), -torch.inf)
+def _processed(rows: Rows, drawn: Drawn, *, movable: bool) -> Tensor:
+    """Rows after step 7d: divided by temperature, removed tokens -inf (LOGP05).
+
+    Where only differences count, `movable` rows that would overflow are moved to 0 first.
+    """
+    logits = rows.without_overflow() if movable else rows.logits
+    scaled = logits / rows.group.temperature.unsqueeze(1)
+    return scaled.masked_fill_(~drawn.mask(rows.logits), -torch.inf)
 
 
-def _processed_rows(source: Logits, drawn: list[tuple[Group, Drawn]]) -> Logits:
+def _processed_rows(
+    source: Logits, profile: Profile, drawn: list[tuple[Group, Drawn]], *, movable: bool
+) -> Logits:
     if not drawn:
         return source
     rows = source.logits
     for group, result in drawn:
-        part = _processed(group, result, group.pick(rows))
+        part = _processed(Rows(source.pick(group.rows), group, profile), result, movable=movable)
         rows = part if group.rows is None else rows.index_copy(0, group.rows, part)
     return Logits(rows)

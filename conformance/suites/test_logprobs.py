@@ -64,6 +64,19 @@ def test_LOGP06_LOGP07_sampled_first_then_the_largest(
     judge.reported(case.asking(mode, logprobs=number))
 
 
+@pytest.mark.parametrize("mode", ["raw_logprobs", "processed_logprobs"])
+@pytest.mark.parametrize("vocab", [257, 10_111])
+def test_LOGP07_more_than_the_tokens_that_stay(
+    judge: Judge, vocab: int, mode: LogprobsMode
+) -> None:
+    """Beside the one token above -inf, the columns hold others of the row, each once."""
+    one = np.full(vocab, -np.inf, dtype=np.float32)
+    one[100] = 1.0
+    case = stacked("two rows", row("masked", one), row("cut", normal(vocab, 12), top_k=1))
+    for number in (2, 3, 20):
+        judge.reported(case.asking(mode, logprobs=number))
+
+
 def test_LOGP08_zero_is_the_sampled_token(judge: Judge) -> None:
     """logprobs = 0 returns one column."""
     judge.reported(row("normal", normal(64, 3)).asking("raw_logprobs", logprobs=0))

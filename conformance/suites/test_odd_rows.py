@@ -32,12 +32,29 @@ def test_MINP01_TOPK01_TOPK06_TOPP01_TOPP06_odd_rows(judge: Judge, name: str) ->
     judge.filters(stacked(name, *(row(named(params), ODD[name], **params) for params in taken)))
 
 
+def overflowing(**params: Any) -> Case:
+    """A row whose largest logit overflows float32 over its temperature, beside a plain one."""
+    huge = row("huge", ODD["gap of 3e38"], temperature=0.5, **params)
+    return stacked(
+        f"{named(params)} beside another", huge, row("plain", normal(VOCAB, 98), top_k=3)
+    )
+
+
 def test_IO08_TEMP01_ERR18_logits_that_overflow_over_the_temperature(judge: Judge) -> None:
     """A logit of 3e38 at temperature 0.5 is drawn without harm to other rows."""
-    huge = row("huge", ODD["gap of 3e38"], temperature=0.5, top_p=0.9)
-    case = stacked("beside another", huge, row("plain", normal(VOCAB, 98), top_k=3))
+    case = overflowing(top_p=0.9)
     judge.accepts(case)
     judge.support(case)
+
+
+def test_LOGP05_IO08_TEMP01_values_of_logits_that_overflow_over_the_temperature(
+    judge: Judge,
+) -> None:
+    """A logit of 3e38 at temperature 0.5 has its logprob, with and without a filter."""
+    judge.needs("processed_logprobs")
+    for params in ({"top_p": 0.9}, {}):
+        case = overflowing(**params)
+        judge.reported(case.asking("processed_logprobs", logprobs=2))
 
 
 @pytest.mark.parametrize("name", ODD)

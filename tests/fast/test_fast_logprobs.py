@@ -1,6 +1,7 @@
 """Logprobs in the four modes, explicit ids, ranks, logprobs of given tokens."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -80,6 +81,43 @@ def test_modes(mode, wanted):
     params = P(temperature=0.5, top_k=2, presence_penalty=2.0, logprobs=-1)
     got = run([[2.0, 0.0, -1.0]], params, outputs=[[0]], logprobs_mode=mode).logprobs
     assert rounded(got.values) == [wanted]
+
+
+@pytest.mark.parametrize("vocab", [257, 1024, 1025, 10_111])
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("at", [0, 100, -2])
+def test_more_logprobs_than_tokens_that_stay(vocab, count, at):
+    """Where one token stays, the others shown are tokens of the row, each once, at -inf."""
+    row = torch.zeros(1, vocab)
+    row[0, at] = 1.0
+    asking = P(logprobs=count, top_k=1)
+    got = run(row, asking, logprobs_mode="processed_logprobs").logprobs
+    ids = got.token_ids[0, 1:].tolist()
+    assert ids[0] == at % vocab
+    assert len(set(ids) & set(range(vocab))) == count
+    assert got.values[0, 1:].tolist() == [0.0] + [NEG] * (count - 1)
+
+
+def test_the_least_float_is_above_minus_infinity():
+    """Columns descend also where the least float32 stands beside -inf and the row ends inside a block."""
+    least = torch.finfo(torch.float32).min
+    row = torch.full((1, 2561), NEG)
+    row[0, 1000:1030], row[0, -1] = least, 1.0
+    got = run(row, P(logprobs=20), logprobs_mode="raw_logits").logprobs
+    assert got.values[0, 1:].tolist() == [1.0] + [least] * 19
+
+
+@pytest.mark.parametrize("params", [P(temperature=0.5), P(temperature=0.5, top_k=2)])
+def test_processed_values_where_logits_overflow_over_temperature(params):
+    """A row whose largest logits exceed float32 over temperature has finite logprobs, its logits are +inf."""
+    row = [3e38, 3e38, -3e38]
+    asking = replace(params, logprobs=-1)
+    shown = run(
+        [row, [1.0, 0.0, -1.0]], asking, asking, logprobs_mode="processed_logprobs"
+    ).logprobs
+    assert rounded(shown.values[:1]) == [[-0.69315, -0.69315, NEG]]
+    logits = run([row], asking, logprobs_mode="processed_logits").logprobs
+    assert logits.values[0, :2].tolist() == [math.inf, math.inf]
 
 
 @pytest.mark.parametrize(("mode", "wanted"), [("raw_logits", [3, 2]), ("processed_logits", [1, 2])])
