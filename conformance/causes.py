@@ -22,7 +22,7 @@ from aliquot.conformance.faults import FAULTS
 from aliquot.conformance.faults.fault import Fault, with_params
 from aliquot.contract.batch import Batch
 from aliquot.contract.clauses import clauses
-from aliquot.contract.output import SamplerOutput
+from aliquot.contract.output import Logprobs, SamplerOutput
 from aliquot.contract.profile import FREEDOMS, Freedom, Profile
 from aliquot.oracle import logprobs, pipeline
 from aliquot.oracle.sampler import subset
@@ -39,6 +39,24 @@ COPIES = 16
 OF_ERRORS = ("bad_row", "topk_off")
 UNLIKE = math.inf
 Rule = TypeVar("Rule", "Alternative", Fault)
+
+
+@dataclass(frozen=True, eq=False)
+class RowReport:
+    """What is reported of one row: values float64, the sampled token's rank, whether an id is V or more."""
+
+    values: Rows
+    rank: int
+    past_the_end: bool
+
+    @classmethod
+    def of(cls, found: Logprobs, row: int, vocab_size: int) -> "RowReport":
+        """Row `row` of a report."""
+        return cls(
+            found.values[row].astype(np.float64),
+            int(found.ranks[row]),
+            bool((found.token_ids[row] >= vocab_size).any()),
+        )
 
 
 @dataclass(frozen=True)
@@ -102,14 +120,14 @@ class Alternative:
         greedy = self.batch.requests[self.row].params.greedy
         return own if self.bends is None or greedy else self.bends(own)
 
-    def reported(self, ids: Ids) -> tuple[Rows, int] | None:
-        """The values and the rank beside the sampled token, given the ids [n] of all rows of the case."""
+    def reported(self, ids: Ids) -> "RowReport | None":
+        """What is reported of the row, given the sampled ids [n] of all rows of the case."""
         if self.outcome is None:
             return None
         report = self.fault.reported if self.fault else logprobs.gather
         found = report(self.outcome, self.batch, ids)
         assert found is not None
-        return found.values[self.row].astype(np.float64), int(found.ranks[self.row])
+        return RowReport.of(found, self.row, self.batch.vocab_size)
 
 
 def of_values(case: Case, r: int, values: Rows, declared: Capabilities) -> Cause | None:
@@ -154,17 +172,17 @@ def of_draws(
 def of_reported(case: Case, r: int, answer: arrays.Answer, declared: Capabilities) -> Cause | None:
     """The alternatives whose logprobs beside the sampled token lie nearest to those returned for a row."""
     assert answer.logprobs is not None
-    assert answer.ranks is not None
-    values, rank = answer.logprobs[r].astype(np.float64), int(answer.ranks[r])
+    reported = Logprobs(token_ids=answer.logprob_ids, values=answer.logprobs, ranks=answer.ranks)
+    seen = RowReport.of(reported, r, case.vocab_size)
 
     def distance(other: Alternative) -> float:
         found = other.reported(answer.ids if len(other.batch) > 1 else answer.ids[[r]])
-        if found is None or found[1] != rank:
+        if found is None or (found.rank, found.past_the_end) != (seen.rank, seen.past_the_end):
             return UNLIKE
-        return error(_widened(found[0], values.size), values)
+        return error(_widened(found.values, seen.values.size), seen.values)
 
     errors = [(distance(o), o) for o in _alternatives(case, r, declared)]
-    same = nearest(errors, min(distance(_contract(case, r, declared)), _spread(values)))
+    same = nearest(errors, min(distance(_contract(case, r, declared)), _spread(seen.values)))
     return explained("the logprobs are those that result", same)
 
 

@@ -14,26 +14,27 @@ from aliquot.fast.upload import upload
 
 
 class Values:
-    """The values to report: logits minus a shift `[n]`, rounded once; their order is that of the logits."""
+    """The values to report: logits, normalised or not, rounded once; their order is that of the logits."""
 
     def __init__(self, source: Logits, *, normalise: bool) -> None:
         self.source = source
-        self._shift = source.mass.log() + source.peak.value.double() if normalise else None
+        self._log_mass = source.mass.log().unsqueeze(1) if normalise else None
 
     def at(self, ids: Tensor) -> Tensor:
         """Values of `[n, c]` token ids, float32."""
-        return self.shifted(self.source.logits.gather(1, ids))
+        return self.reported(self.source.logits.gather(1, ids))
 
-    def shifted(self, logits: Tensor) -> Tensor:
+    def reported(self, logits: Tensor) -> Tensor:
         """Values of `[n, c]` logits of these rows, float32."""
-        if self._shift is None:
+        if self._log_mass is None:
             return logits
-        return (logits.double() - self._shift.unsqueeze(1)).float()
+        gap = logits.double().sub_(self.source.peak.value.unsqueeze(1))
+        return gap.sub_(self._log_mass).float()
 
     def largest(self, count: int) -> tuple[Tensor, Tensor]:
         """Ids and values of the `count` largest, descending."""
         found = self.source.top(count)
-        return found.ids, self.shifted(found.values)
+        return found.ids, self.reported(found.values)
 
     def ranks(self, tokens: Tensor) -> Tensor:
         """How many tokens are at least as large as each given one `[n, 1]`, int64 `[n]` (RANK01, RANK02)."""
@@ -95,7 +96,7 @@ def gather(
     logits = values.source.logits
     if explicit is None and count == -1:
         ids = torch.arange(logits.shape[1], device=own.device).repeat(len(own), 1)
-        return Logprobs(token_ids=ids, values=values.shifted(logits), ranks=ranks)
+        return Logprobs(token_ids=ids, values=values.reported(logits), ranks=ranks)
     parts = [(own, values.at(own))]
     most = columns(count, logits.shape[1])
     if explicit is not None:

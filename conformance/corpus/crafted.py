@@ -37,6 +37,7 @@ def odd_rows(vocab: int) -> dict[str, npt.NDArray[np.float32]]:
         "subnormal": ids * 2.0**-149,
         "gap of 1e4": gapped,
         "gap of 3e38": extreme,
+        "ties at 3e38": np.where(ids % 3, plain, 3e38),
         "first tile masked": np.where(ids < quarter, -np.inf, plain),
         "last tile masked": np.where(ids >= vocab - quarter, -np.inf, plain),
         "all but one masked": np.where(ids == vocab - 2, plain, -np.inf),

@@ -97,6 +97,31 @@ def _in_16_bits(right: Logprobs, outcome: Outcome, batch: Batch, ids: Ids) -> di
     return {"values": bfloat16(right.values.astype(np.float64)).astype(np.float32)}
 
 
+def _normaliser_rounded(
+    right: Logprobs, outcome: Outcome, batch: Batch, ids: Ids
+) -> dict[str, Any]:
+    """The largest logit is added to the log of the sum, in float32, before it is subtracted."""
+    if not batch.logprobs_mode.endswith("logprobs"):
+        return {}
+    shown = logprobs.visible_logits(outcome, batch)
+    peak = shown.max(axis=1, keepdims=True)
+    normaliser = (peak - log_softmax(shown).max(axis=1, keepdims=True)).astype(np.float32)
+    at = np.take_along_axis(shown, np.maximum(right.token_ids, 0), axis=1)
+    values = np.where(np.isfinite(right.values), at - normaliser, right.values)
+    return {"values": values.astype(np.float32)}
+
+
+def _past_the_end(right: Logprobs, outcome: Outcome, batch: Batch, ids: Ids) -> dict[str, Any]:
+    """Lanes past the row's end, filled with -inf, stand beside its own tokens at -inf."""
+    width = outcome.raw.shape[1]
+    numbered = [r.params.logprob_token_ids is None for r in batch.requests]
+    empty = (right.values == -np.inf) & np.array(numbered, dtype=bool)[:, None]
+    if right.values.shape[1] == width:
+        return {}
+    lanes = width + np.arange(right.values.shape[1])
+    return {"token_ids": np.where(empty, lanes, right.token_ids).astype(right.token_ids.dtype)}
+
+
 FAULTS = (
     Fault(
         name="raw-logprob-alias",
@@ -169,5 +194,21 @@ FAULTS = (
         group="F12",
         clauses=("IO04", "LOGP02"),
         report_values=_edited(_in_16_bits),
+    ),
+    Fault(
+        name="lp-normaliser-rounded",
+        about="the logarithm of the sum is added to a large logit before it is subtracted",
+        report="ml-explore/mlx PR 4169",
+        group="F12",
+        clauses=("IO04", "LOGP02", "LOGP05"),
+        report_values=_edited(_normaliser_rounded),
+    ),
+    Fault(
+        name="lp-past-the-end",
+        about="padding after the row's last token is reported beside tokens at -inf",
+        report="NVIDIA/cudnn-frontend PR 410",
+        group="F12",
+        clauses=("LOGP07",),
+        report_values=_edited(_past_the_end),
     ),
 )
