@@ -99,11 +99,13 @@ def min_p_cut(rows: Rows, *, early: bool) -> Tensor:
     """Least logit with min_p times the largest probability (MINP01-MINP04).
 
     `early` asks for the cut before top-k and top-p, else for the one after them; the profile has one of the two.
+    Where temperature comes after the filters, so does a min-p after temperature.
     """
-    profile = rows.profile
-    if not rows.group.uses_min_p or early == (profile.minp_order == "after_filters"):
+    order, tempered_late = rows.profile.minp_order, rows.filters_untempered
+    late = order == "after_filters" or (tempered_late and order == "after_temperature")
+    if not rows.group.uses_min_p or early == late:
         return torch.full_like(rows.peak, OFF)
-    untempered = profile.minp_order == "before_temperature" or rows.filters_untempered
+    untempered = order == "before_temperature" or (tempered_late and order == "after_filters")
     scale = 1.0 if untempered else rows.group.temperature.double()
     return _round_up(rows.peak.double() + rows.group.min_p.double().log() * scale)
 

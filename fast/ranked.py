@@ -15,14 +15,17 @@ def ranked(rows: Rows, uniform: Tensor) -> Drawn:
 
 
 def ranked_mask(rows: Rows) -> Tensor:
-    """True where a token stays, bool `[g, V]`."""
-    start = _above(rows.logits, min_p_cut(rows, early=True))
-    after_k = _top_k(rows, start)
+    """True where a token stays, bool `[g, V]`.
+
+    A joint nucleus is taken on the full law, then top-k of what it left: filters that cut ties differently still
+    leave one.
+    """
+    stays = _above(rows.logits, min_p_cut(rows, early=True))
     joint = rows.profile.filter_order == "joint"
-    after_p = _nucleus(rows, start if joint else after_k)
+    for cut in (_nucleus, _top_k) if joint else (_top_k, _nucleus):
+        stays = cut(rows, stays)
     late = min_p_cut(rows, early=False)
-    stays = (after_k > OFF) & (after_p > OFF)
-    return stays & (rows.logits >= late.unsqueeze(1))
+    return (stays > OFF) & (rows.logits >= late.unsqueeze(1))
 
 
 def _above(logits: Tensor, cut: Tensor) -> Tensor:

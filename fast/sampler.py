@@ -1,6 +1,7 @@
 """The sampler: the nine steps of the contract over one batch of logits."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -99,8 +100,8 @@ class Sampler(nn.Module):
         This yields prompt logprobs. `num_logprobs` adds the largest, -1 returns whole rows; without `normalise` the
         values are logits.
         """
-        source = Logits(logits.detach().float())
-        return gather(Values(source, normalise=normalise), token_ids, num_logprobs)
+        values = Values(Logits(logits.detach().float()), normalise=normalise)
+        return self._typed(gather(values, token_ids, num_logprobs))
 
     def _mode(self, state: BatchState) -> tuple[str, str]:
         stage, kind = state.logprobs_mode.split("_")
@@ -200,8 +201,14 @@ class Sampler(nn.Module):
         return peak.marked(tokens, peak.token if valid else INVALID_TOKEN)
 
     def _ids(self, tokens: Tensor) -> Tensor:
-        ids = tokens.unsqueeze(1)
-        return ids.to(torch.int32) if self.profile.id_dtype == "int32" else ids
+        return tokens.unsqueeze(1).to(self._id_dtype)
+
+    def _typed(self, logprobs: Logprobs) -> Logprobs:
+        return replace(logprobs, token_ids=logprobs.token_ids.to(self._id_dtype))
+
+    @property
+    def _id_dtype(self) -> torch.dtype:
+        return torch.int32 if self.profile.id_dtype == "int32" else torch.int64
 
     def _logprobs(
         self,
@@ -218,7 +225,7 @@ class Sampler(nn.Module):
         if stage == "processed":
             source = _processed_rows(late, self.profile, drawn, movable=kind == "logprobs")
         values = Values(source, normalise=kind == "logprobs")
-        return gather(values, tokens, plan.num_logprobs, plan.explicit)
+        return self._typed(gather(values, tokens, plan.num_logprobs, plan.explicit))
 
 
 def _working_copy(logits: Tensor, state: BatchState) -> Tensor:

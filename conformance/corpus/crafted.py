@@ -1,5 +1,6 @@
 """Rows made to hurt: ties, exact masses, huge gaps, odd sizes."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -74,15 +75,9 @@ def exact_mass_cases(most: int, rule: str = "stop") -> list[Case]:
     Only rows whose mass in float64 lies at or above p are taken, for the rule `one_more` at or below: there a
     sampler departs from its rule only by rounding.
     """
-    rng = np.random.default_rng(2)
     found: list[Case] = []
     seen: set[tuple[bytes, float]] = set()
-    while len(found) < most:
-        counts = rng.integers(1, 5, size=rng.integers(2, 6))
-        total = int((counts * 2 ** np.arange(len(counts))[::-1]).sum())
-        last = len(counts) - 1
-        counts[last] += (1 << (total - 1).bit_length()) - total
-        levels = (-np.log(2) * np.arange(len(counts))).astype(np.float32)
+    for counts, levels in _halvings() if rule == "stop" else _halves():
         logits = np.repeat(levels, counts)
         for level in range(1, len(counts)):
             case = _exact(logits, int(counts[:level].sum()), len(found), rule)
@@ -90,7 +85,28 @@ def exact_mass_cases(most: int, rule: str = "stop") -> list[Case]:
                 continue
             seen.add(key)
             found.append(case)
+        if len(found) >= most:
+            break
     return found[:most]
+
+
+def _halvings() -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]]:
+    """Random numbers of tokens, each level half as likely as the one before; -k ln 2 rounds down."""
+    rng = np.random.default_rng(2)
+    while True:
+        counts = rng.integers(1, 5, size=rng.integers(2, 6))
+        total = int((counts * 2 ** np.arange(len(counts))[::-1]).sum())
+        last = len(counts) - 1
+        counts[last] += (1 << (total - 1).bit_length()) - total
+        yield counts, (-np.log(2) * np.arange(len(counts))).astype(np.float32)
+
+
+def _halves() -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]]:
+    """Two levels, the second just above half as likely as the first: -ln 2 rounded up."""
+    up = np.nextafter(np.float32(-np.log(2)), np.float32(0))
+    for total in 2 ** np.arange(3, 12):
+        for first in range(1, total // 2):
+            yield np.array([first, total - 2 * first]), np.array([0, up], dtype=np.float32)
 
 
 def _exact(logits: npt.NDArray[np.float32], before: int, number: int, rule: str) -> Case | None:

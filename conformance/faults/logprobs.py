@@ -208,7 +208,7 @@ FAULTS = (
         about="padding after the row's last token is reported beside tokens at -inf",
         report="NVIDIA/cudnn-frontend PR 410",
         group="F12",
-        clauses=("LOGP07",),
+        clauses=("LOGP07", "IO08"),
         report_values=_edited(_past_the_end),
     ),
 )

@@ -170,7 +170,7 @@ class Draws(Exact):
         """
         self.supports(cases[0])
         one_more = self.session.capabilities.profile.topp_exact == "one_more"
-        departs = [self._keeps_undecided(case) != one_more for case in cases]
+        departs = [self._keeps_edge(case, one_more) != one_more for case in cases]
         if all(departs) and 2.0 ** -len(cases) <= self.alpha:
             rule, seen = ("one more", "no more") if one_more else ("no more", "one more")
             self.fail(
@@ -181,11 +181,15 @@ class Draws(Exact):
             )  # fmt: skip
         self.passed("exact mass", f"{sum(departs)} of {len(cases)} rows differ by rounding")
 
-    def _keeps_undecided(self, case: Case) -> bool:
-        """Whether a token that only rounding could keep is kept, seen in values or in draws."""
-        must = self.expect(case).surely_kept(0)
+    def _keeps_edge(self, case: Case, one_more: bool) -> bool:
+        """Whether a token is kept before which the mass reaches p, seen in values or in draws."""
+        expected, logits = self.expect(case), case.logits[0]
+        edge = ~expected.surely_kept(0)
+        if one_more:
+            may = expected.drawable(0)
+            edge = may & (logits == logits[may].min())
         if self.shows("processed_logits"):
             shown = self.answer(case.asking("processed_logits", logprobs=-1)).logprobs
-            return shown is not None and bool((shown[0][~must] != -np.inf).any())
+            return shown is not None and bool((shown[0][edge] != -np.inf).any())
         ids = self.drawn(case, self.session.tier.support_draws)[:, 0]
-        return bool((~must[ids]).any())
+        return bool(edge[ids].any())

@@ -66,7 +66,7 @@ def test_LOGP06_LOGP07_sampled_first_then_the_largest(
 
 @pytest.mark.parametrize("mode", ["raw_logprobs", "processed_logprobs"])
 @pytest.mark.parametrize("vocab", [257, 10_111])
-def test_LOGP07_more_than_the_tokens_that_stay(
+def test_LOGP07_IO08_more_than_the_tokens_that_stay(
     judge: Judge, vocab: int, mode: LogprobsMode
 ) -> None:
     """Beside the one token above -inf, the columns hold others of the row, each once."""

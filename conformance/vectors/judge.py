@@ -185,9 +185,9 @@ class VectorJudge(Judge):
             self._row_values(case, r, expected, values)
         self.passed("must/may", "kept ids hold what they must and nothing that they may not")
 
-    def _keeps_undecided(self, case: Case) -> bool:
+    def _keeps_edge(self, case: Case, one_more: bool) -> bool:
         with self._wanting(LOGPROBS_MODES[2] if self.shows(LOGPROBS_MODES[2]) else None):
-            return super()._keeps_undecided(case)
+            return super()._keeps_edge(case, one_more)
 
     def searched(self, cases: Any, judge: Callable[[Case], None]) -> None:
         """Not in the vectors: what a search asks next depends on the answers."""

@@ -110,7 +110,7 @@ KILLED_BY = {
     "lp-filtered-shown": "LOGP05_processed_values[processed_logits-random]",
     "lp-bfloat16": "IO04_16_bit_logits_are_computed_in_float32[bfloat16]",
     "lp-normaliser-rounded": "LOGP02_LOGP07_RANK01_odd_rows[ties at 3e38]",
-    "lp-past-the-end": "LOGP07_more_than_the_tokens_that_stay[257-raw_logprobs]",
+    "lp-past-the-end": "LOGP07_IO08_more_than_the_tokens_that_stay[257-raw_logprobs]",
     "stride-blind": "IO02_rows_in_a_wider_buffer[1]",
     "offset-wraps": "INV03_INV08_SEED02_batches_of_any_size[255]",
     "vector-tail-lost": "IO03_any_vocabulary_size[31]",

@@ -13,11 +13,15 @@ from aliquot.conformance.adapters.oracle import DECLARED, OracleBackend
 from aliquot.conformance.backend import Capabilities
 from aliquot.conformance.case import Case, row, stacked
 from aliquot.conformance.corpus.crafted import exact_mass_cases, normal, request_params
+from aliquot.conformance.faults.fault import per_row
 from aliquot.conformance.judge import Judge
 from aliquot.conformance.judging.outcome import Concluded, Session
 from aliquot.conformance.tiers import TIERS
 from aliquot.contract.batch import Batch, BatchUpdate
 from aliquot.contract.output import Logprobs, SamplerOutput
+from aliquot.contract.profile import CANONICAL, Profile
+from aliquot.oracle import top_p
+from aliquot.oracle.pipeline import replaced, steps_for
 from aliquot.reports.results import SUPPORT, CheckResult, Verdict
 
 Edit = Callable[[SamplerOutput, Batch], SamplerOutput]
@@ -238,6 +242,26 @@ def test_exact_mass_needs_every_row() -> None:
     plain = row("plain", [2.0, 1.0, 0.0], top_p=0.5)
     once = judged(lambda judge: judge.exact_mass([*cases, plain]), clause="TOPP02", steps=steps)
     assert (always.verdict, once.verdict) == (Verdict.FAIL, Verdict.PASS)
+
+
+def test_exact_mass_of_the_other_rule() -> None:
+    """Of samplers that declare one more, one that stops in all rows is a finding, one that keeps it is not."""
+    profile = Profile(topp_exact="one_more")
+    cases = exact_mass_cases(48, "one_more")
+
+    def stops(row: Any, r: int, context: Any) -> Any:
+        just_below = context.params[r].top_p * (1 - 2.0**-20)
+        return np.where(top_p.keep(row, just_below, CANONICAL), row, -np.inf)
+
+    right = steps_for(profile)
+    wrong = replaced(right, "top_p", per_row(stops))
+    verdicts = [
+        judged(lambda judge: judge.exact_mass(cases), clause="TOPP02", steps=steps,
+               declared=replace(DECLARED, profile=profile)).verdict
+        for steps in (right, wrong)
+    ]  # fmt: skip
+    assert len(cases) == 48
+    assert verdicts == [Verdict.DIVERGES, Verdict.FAIL]
 
 
 def test_a_bad_row_must_not_move_its_neighbours() -> None:
