@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from aliquot.conformance.run import environment
-from aliquot.conformance.selftest.outcome import KNOWN, Outcome, outcomes
+from aliquot.conformance.selftest.outcome import KNOWN, Conditions, Outcome, outcomes
 from aliquot.conformance.selftest.table import Summary, as_data, from_data, ordered
 
 ROOT = Path(__file__).parents[1]
@@ -63,15 +63,13 @@ def main() -> None:
 def _run(name: str, workers: int) -> dict[str, Any]:
     start, found = time.perf_counter(), []
     tier, hidden = ("pr", True) if name == "ids-only" else (name, False)
-    runs = outcomes(
-        list(KNOWN), tier=tier, seed=0, workers=workers, quick=name != "pr", ids_only=hidden
-    )
-    for o in runs:
+    conditions = Conditions(tier, quick=name != "pr", ids_only=hidden)
+    for o in outcomes(list(KNOWN), conditions, workers=workers):
         found.append(o)
         print(f"{len(found)}/{len(KNOWN)} {o.name}: {o.failed} of {o.checks} red", flush=True)
     seconds = round(time.perf_counter() - start)
     return {
-        "tier": tier, "ids_only": hidden, "seed": 0, "seconds": seconds, "environment": environment(),
+        "tier": tier, "ids_only": hidden, "seed": conditions.seed, "seconds": seconds, "environment": environment(),
         "samplers": as_data(found),
     }  # fmt: skip
 

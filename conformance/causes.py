@@ -27,7 +27,7 @@ from aliquot.contract.profile import FREEDOMS, Freedom, Profile
 from aliquot.oracle import logprobs, pipeline
 from aliquot.oracle.sampler import subset
 from aliquot.oracle.softmax import log_softmax
-from aliquot.reports.results import CheckResult, Finding
+from aliquot.reports.results import CheckResult, Finding, Verdict
 from aliquot.statistical.eprocess import LikelihoodRatio
 
 Rows = npt.NDArray[np.float64]
@@ -38,6 +38,8 @@ MOST_BENT = 4096
 COPIES = 16
 OF_ERRORS = ("bad_row", "topk_off")
 UNLIKE = math.inf
+LIKELIER = "the draws are"
+INDEPENDENCE = frozenset({"DRAW03", "DRAW04"})
 Rule = TypeVar("Rule", "Alternative", Fault)
 
 
@@ -166,7 +168,7 @@ def of_draws(
         return None
     found = ratios.evidence().items()
     likeliest = [others[about] for about, log_e in found if log_e >= most - math.log(AS_GOOD)]
-    return explained(f"the draws are 10^{most / math.log(10):.0f} times likelier", likeliest)
+    return explained(f"{LIKELIER} 10^{most / math.log(10):.0f} times likelier", likeliest)
 
 
 def of_reported(case: Case, r: int, answer: arrays.Answer, declared: Capabilities) -> Cause | None:
@@ -205,9 +207,14 @@ def merged(*causes: Cause | None) -> Cause | None:
 
 
 def agreed(checks: Iterable[CheckResult]) -> tuple[CheckResult, ...]:
-    """The checks, each failure led by the rule that explains most of them all, where that explains it too."""
+    """The checks, each failure led by the rule that explains most of them all, where that explains it too.
+
+    Where draws depend on each other, a likelihood says nothing: rules that do not explain the dependence are dropped.
+    """
     every = list(checks)
-    times = _times(check.finding for check in every if check.finding)
+    shared = _times(check.finding for check in every if check.finding and _dependent(check))
+    found = [_without_void(check, shared) if shared else check for check in every]
+    times = _times(check.finding for check in found if check.finding)
     blamed = _blamed()
 
     def led(check: CheckResult) -> CheckResult:
@@ -217,7 +224,27 @@ def agreed(checks: Iterable[CheckResult]) -> tuple[CheckResult, ...]:
         finding = replace(check.finding, likely_cause=text, blames=blamed[about(text)])
         return replace(check, finding=finding)
 
-    return tuple(map(led, every))
+    return tuple(map(led, found))
+
+
+def _dependent(check: CheckResult) -> bool:
+    """Whether a check found draws that are not independent of each other."""
+    return check.verdict is Verdict.FAIL and not INDEPENDENCE.isdisjoint(check.clauses)
+
+
+def _without_void(check: CheckResult, shared: Counter[str]) -> CheckResult:
+    """The check without what only the likelihood of its draws spoke for, `shared` the rules that explain dependence."""
+    finding = check.finding
+    if finding is None or not any(text.startswith(LIKELIER) for text in finding.explanations):
+        return check
+    left = tuple(
+        text
+        for text in finding.explanations
+        if about(text) in shared or not text.startswith(LIKELIER)
+    )
+    rule = max(shared, key=lambda words: shared[words])
+    texts = left or (f"the draws depend on each other, as they do if {rule}",)
+    return replace(check, finding=replace(finding, explanations=texts))
 
 
 def _times(findings: Iterable[Finding]) -> Counter[str]:

@@ -1,5 +1,6 @@
 """Calls to the backend, and what the oracle says of the same case."""
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import pytest
@@ -60,17 +61,17 @@ class Calls(Outcome):
 
     def ask(self, what: str, method: str, *arguments: Any) -> Any:
         """Call a method that serves the test alone; whatever it raises ends the check as ERROR."""
-        try:
-            return getattr(self.session.backend, method)(*arguments)
-        except BACKEND_RAISES as error:
-            self.conclude(Verdict.ERROR, f"{method} raised {one_line(error)} on {what}")
+        return self._called(
+            lambda error: self.conclude(Verdict.ERROR, f"{method} raised {error} on {what}"),
+            method,
+            *arguments,
+        )
 
     def demand(self, case: Case, method: str, *arguments: Any) -> Any:
         """Call a method of the sampler on a legal case; whatever it raises ends the check as FAIL of ERR18."""
-        try:
-            return getattr(self.session.backend, method)(*arguments)
-        except BACKEND_RAISES as error:
-            self.raised(case, f"{method} raised {one_line(error)}{place_of(error)}")
+        return self._called(
+            lambda error: self.raised(case, f"{method} raised {error}"), method, *arguments
+        )
 
     def raised(self, case: Case, words: str) -> NoReturn:
         """End the check as FAIL of ERR18: the sampler raised on a legal case."""
@@ -81,10 +82,16 @@ class Calls(Outcome):
         """Fail by the check's own clauses unless the backend answers a legal case."""
         self.supports(case)
         logits = arrays.logits_for(case, self.session.capabilities)
+        self._called(
+            lambda error: self.fail(case, 0, "an answer", error), "sample", logits, case.batch()
+        )
+
+    def _called(self, end: Callable[[str], NoReturn], method: str, *arguments: Any) -> Any:
+        """What a method of the backend returns; `end` is given in words what it raises, and where."""
         try:
-            self.session.backend.sample(logits, case.batch())
+            return getattr(self.session.backend, method)(*arguments)
         except BACKEND_RAISES as error:
-            self.fail(case, 0, "an answer", f"{one_line(error)}{place_of(error)}")
+            end(one_line(error) + place_of(error))
 
     def answer(self, case: Case, logits: Any = None, *, bad: frozenset[int] = NO_ROWS) -> Answer:
         """The backend's answer to a case, its form checked; only `bad` rows may be marked invalid."""

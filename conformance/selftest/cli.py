@@ -37,7 +37,7 @@ def selftest(
     Exit code 0: all faults are killed and no equivalent sampler is flagged. 1: not so. 2: wrong use.
     """
     from aliquot.conformance.run import RunError, environment
-    from aliquot.conformance.selftest.outcome import KNOWN, outcomes
+    from aliquot.conformance.selftest.outcome import KNOWN, Conditions, outcomes
     from aliquot.conformance.selftest.table import Summary, as_data, kill_table
 
     out = Console(highlight=False, markup=False, emoji=False)
@@ -48,17 +48,10 @@ def selftest(
             f"aliquot: --only {only}: no sampler has a name that begins so, see aliquot list faults"
         )
         raise typer.Exit(WRONG_USE)
+    conditions = Conditions(tier.value, seed, checks, quick, ids_only)
     start, found = time.perf_counter(), []
     try:
-        for o in outcomes(
-            names,
-            tier=tier.value,
-            seed=seed,
-            workers=workers,
-            only=checks,
-            quick=quick,
-            ids_only=ids_only,
-        ):
+        for o in outcomes(names, conditions, workers=workers):
             found.append(o)
             err.print(f"{len(found)}/{len(names)} {o.name}: {o.failed} of {o.checks} red")
     except RunError as error:

@@ -72,53 +72,47 @@ class Outcome:
         return min(self.killed_by.values(), default=0)
 
 
-def outcomes(
-    names: Sequence[str],
-    *,
-    tier: str,
-    seed: int,
-    workers: int,
-    only: str | None = None,
-    quick: bool = False,
-    ids_only: bool = False,
-) -> Iterator[Outcome]:
-    """Run the suites on each known sampler, in `workers` processes (0: in this one), as they are done.
+@dataclass(frozen=True)
+class Conditions:
+    """How a known sampler is run.
 
     `only` names the checks as in `aliquot run`; `quick` ends a faulty sampler at its first red check; with `ids_only`
     the samplers show neither values nor noise.
     """
-    how = (tier, seed, only, quick, ids_only)
+
+    tier: str
+    seed: int = 0
+    only: str | None = None
+    quick: bool = False
+    ids_only: bool = False
+
+
+def outcomes(names: Sequence[str], conditions: Conditions, *, workers: int) -> Iterator[Outcome]:
+    """Run the suites on each known sampler, in `workers` processes (0: in this one), as they are done."""
     if not workers:
-        yield from (outcome(name, *how) for name in names)
+        yield from (outcome(name, conditions) for name in names)
         return
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        waiting = [pool.submit(outcome, name, *how) for name in names]
+        waiting = [pool.submit(outcome, name, conditions) for name in names]
         for done in as_completed(waiting):
             yield done.result()
 
 
-def outcome(
-    name: str,
-    tier: str,
-    seed: int,
-    only: str | None = None,
-    quick: bool = False,
-    ids_only: bool = False,
-) -> Outcome:
+def outcome(name: str, conditions: Conditions) -> Outcome:
     """Run the suites on one known sampler, in this process; the longest checks only if nothing failed before.
 
-    With `quick` the checks of the clauses that a fault breaks come first, and its first red check is the last.
+    A quick run begins with the checks of the clauses that a fault breaks.
     """
     start = time.perf_counter()
-    known = KNOWN[name].hidden() if ids_only else KNOWN[name]
-    session = Session(f"fault:{name}", known.make(), TIERS[tier], seed)
-    items = list(checks.collected(tier, seed, only))
-    if quick:
+    known = KNOWN[name].hidden() if conditions.ids_only else KNOWN[name]
+    session = Session(f"fault:{name}", known.make(), TIERS[conditions.tier], conditions.seed)
+    items = list(checks.collected(conditions.tier, conditions.seed, conditions.only))
+    if conditions.quick:
         items.sort(key=lambda item: not any(clause in item.name for clause in known.clauses))
     found, killed = [], False
     for item in sorted(items, key=_late):
-        if killed and (quick or _late(item)):
+        if killed and (conditions.quick or _late(item)):
             break
         found.append(checks.judged(item, session))
         killed |= found[-1].verdict is Verdict.FAIL

@@ -13,15 +13,18 @@ from aliquot.reports.results import CheckResult, Finding, Verdict
 ONE, OTHER = FAULTS["topk-one-more"].about, FAULTS["topk-one-is-32"].about
 
 
-def failed(name: str, *abouts: str) -> CheckResult:
+KEPT, LIKELIER = "the kept tokens are those that result", "the draws are 10^9 times likelier"
+
+
+def failed(name: str, *abouts: str, clause: str = "TOPK01", seen: str = KEPT) -> CheckResult:
     """A failed check that these rules explain, the first leading."""
-    texts = tuple(f"the kept tokens are those that result if {about}" for about in abouts)
+    texts = tuple(f"{seen} if {about}" for about in abouts)
     finding = Finding(
         witness={}, wanted="", got="", reproduce="",
         likely_cause=texts[0] if texts else None, explanations=texts,
     )  # fmt: skip
     return CheckResult(
-        id=name, clauses=("TOPK01",), group="filters", title="", case="", evidence="exact",
+        id=name, clauses=(clause,), group="filters", title="", case="", evidence="exact",
         verdict=Verdict.FAIL, reason="", finding=finding,
     )  # fmt: skip
 
@@ -33,6 +36,19 @@ def test_the_rule_that_explains_most_failures_leads_them() -> None:
     assert leads == [OTHER, OTHER, ""]
     assert checks[0].finding is not None
     assert checks[0].finding.blames == FAULTS["topk-one-is-32"].clauses
+
+
+def test_no_likelihood_speaks_where_draws_depend_on_each_other() -> None:
+    """Rules that do not explain the dependence are dropped, though they make most draws likelier."""
+    shared = FAULTS["unseeded-shared-stream"].about
+    laws = [failed(name, ONE, clause="DRAW01", seen=LIKELIER) for name in "abc"]
+    both = failed("d", ONE, shared, clause="DRAW01", seen=LIKELIER)
+    kept = failed("e", ONE)
+    found = causes.agreed([*laws, both, kept, failed("f", shared, clause="DRAW03", seen="")])
+    leads = [causes.about(c.finding.likely_cause or "") for c in found if c.finding]
+    assert leads == [shared] * 4 + [ONE, shared]
+    alone = causes.agreed([*laws, failed("f", clause="DRAW03")])
+    assert next(causes.about(c.finding.likely_cause or "") for c in alone if c.finding) == ONE
 
 
 def test_the_likeliest_cause_of_a_run() -> None:

@@ -10,6 +10,7 @@ from command import aliquot
 from aliquot.conformance.faults import EQUIVALENTS, FAULTS
 from aliquot.conformance.run import run
 from aliquot.conformance.selftest import outcome as selftest
+from aliquot.conformance.selftest.outcome import Conditions
 from aliquot.conformance.selftest.table import Summary, as_data, from_data
 from aliquot.reports.results import Verdict
 
@@ -58,7 +59,7 @@ def test_wrong_use_ends_with_code_2(arguments: tuple[str, str], said: str, tmp_p
 def test_it_judges_as_a_run_does() -> None:
     """The checks judged one after another give the failures and the causes of `aliquot run`."""
     whole = run("fault:topk-one-more", tier="smoke", seed=0, workers=0, only="TOPK04")
-    found = selftest.outcome("topk-one-more", "smoke", 0, "TOPK04")
+    found = selftest.outcome("topk-one-more", Conditions("smoke", only="TOPK04"))
     assert (found.failed, found.checks) == (len(whole.failures), len(whole.checks))
     assert found.first == whole.failures[0].clauses
     finding = whole.failures[0].finding
@@ -90,16 +91,18 @@ def test_outcomes_survive_json() -> None:
 
 def test_quick_begins_with_the_own_clauses_and_ends_at_the_first_red_check() -> None:
     """Every RANK check is red for this fault, so one check is enough; a right sampler is tested whole."""
-    quick = selftest.outcome("rank-constant", "smoke", 0, quick=True)
-    whole = selftest.outcome("same-unnormalised", "smoke", 0, "RANK")
-    right = selftest.outcome("same-unnormalised", "smoke", 0, "RANK", quick=True)
+    quick = selftest.outcome("rank-constant", Conditions("smoke", quick=True))
+    whole = selftest.outcome("same-unnormalised", Conditions("smoke", only="RANK"))
+    right = selftest.outcome("same-unnormalised", Conditions("smoke", only="RANK", quick=True))
     assert (quick.failed, quick.checks, quick.own_clause) == (1, 1, True)
     assert right.checks == whole.checks > 1
 
 
 def test_a_sampler_that_shows_ids_alone_is_killed_by_its_draws() -> None:
     """Top-k with one token more, its values hidden, is red by draws; a wrong rank is then out of sight."""
-    hidden = selftest.outcome("topk-one-more", "smoke", 0, "TOPK01_the", ids_only=True)
-    unseen = selftest.outcome("rank-constant", "smoke", 0, "RANK", ids_only=True)
+    hidden = selftest.outcome(
+        "topk-one-more", Conditions("smoke", only="TOPK01_the", ids_only=True)
+    )
+    unseen = selftest.outcome("rank-constant", Conditions("smoke", only="RANK", ids_only=True))
     assert set(hidden.killed_by) <= {"support", "law"}
     assert (hidden.as_wanted, unseen.failed) == (True, 0)
