@@ -2,8 +2,8 @@
 
 `python benchmarks/kill_table.py [--workers 2] [--write]` runs tier pr, every check. With `--run full` it runs tier full
 and a faulty sampler ends at its first red check, with `--run ids-only` so in tier pr on samplers that show neither
-values nor noise; these results go to docs/faults-full.json and docs/faults-ids-only.json. `--write` only writes the
-pages anew.
+values nor noise; these results go to docs/faults-full.json and docs/faults-ids-only.json. `--missing` runs only the
+samplers that the results lack and keeps the others as they were. `--write` only writes the pages anew.
 """
 
 import argparse
@@ -24,6 +24,7 @@ PLACES = {
     "full": ROOT / "docs" / "faults-full.json",
     "ids-only": ROOT / "docs" / "faults-ids-only.json",
 }
+NOTHING: dict[str, Any] = {"samplers": [], "seconds": 0}
 BEGIN, END = "<!-- faults -->\n", "<!-- /faults -->"
 CLASSES = {
     "F1": "order of the steps",
@@ -48,11 +49,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--run", choices=PLACES, default="pr")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--missing", action="store_true")
     parser.add_argument("--write", action="store_true")
     asked = parser.parse_args()
     if not asked.write:
-        data = _run(asked.run, asked.workers)
-        PLACES[asked.run].write_text(json.dumps(data, indent=1) + "\n")
+        place = PLACES[asked.run]
+        before = json.loads(place.read_text()) if asked.missing else NOTHING
+        place.write_text(json.dumps(_run(asked.run, asked.workers, before), indent=1) + "\n")
     runs = [json.loads(place.read_text()) for place in PLACES.values() if place.exists()]
     (ROOT / "docs" / "faults.md").write_text(document(runs))
     readme = ROOT / "README.md"
@@ -60,14 +63,15 @@ def main() -> None:
     readme.write_text(head + BEGIN + in_short(runs) + END + rest.partition(END)[2])
 
 
-def _run(name: str, workers: int) -> dict[str, Any]:
-    start, found = time.perf_counter(), []
+def _run(name: str, workers: int, before: dict[str, Any]) -> dict[str, Any]:
+    start, found = time.perf_counter(), from_data(before["samplers"])
+    names = set(KNOWN) - {o.name for o in found}
     tier, hidden = ("pr", True) if name == "ids-only" else (name, False)
     conditions = Conditions(tier, quick=name != "pr", ids_only=hidden)
-    for o in outcomes(list(KNOWN), conditions, workers=workers):
+    for o in outcomes(sorted(names), conditions, workers=workers):
         found.append(o)
         print(f"{len(found)}/{len(KNOWN)} {o.name}: {o.failed} of {o.checks} red", flush=True)
-    seconds = round(time.perf_counter() - start)
+    seconds = before["seconds"] + round(time.perf_counter() - start)
     return {
         "tier": tier, "ids_only": hidden, "seed": conditions.seed, "seconds": seconds, "environment": environment(),
         "samplers": as_data(found),

@@ -30,7 +30,8 @@ def _edited(change: Callable[[Logprobs, Outcome, Batch, Ids], dict[str, Any]]) -
 
     def report(outcome: Outcome, batch: Batch, ids: Ids) -> Logprobs | None:
         right = logprobs.gather(outcome, batch, ids)
-        return right and replace(right, **change(right, outcome, batch, ids))
+        with np.errstate(over="ignore"):
+            return right and replace(right, **change(right, outcome, batch, ids))
 
     return report
 
