@@ -122,7 +122,7 @@ class Alternative:
         greedy = self.batch.requests[self.row].params.greedy
         return own if self.bends is None or greedy else self.bends(own)
 
-    def reported(self, ids: Ids) -> "RowReport | None":
+    def reported(self, ids: Ids) -> RowReport | None:
         """What is reported of the row, given the sampled ids [n] of all rows of the case."""
         if self.outcome is None:
             return None

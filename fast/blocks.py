@@ -12,7 +12,7 @@ from aliquot.fast.select import first_largest, first_largest_in_blocks, largest
 
 BLOCK = 64
 COARSE = 256
-_LEAST = -1e39
+_LEAST = -1e39  # below every float32, so that none of them ties with -inf
 
 
 def block_max(rows: Tensor, size: int = BLOCK) -> Tensor:

@@ -115,7 +115,7 @@ class Sampler(nn.Module):
 
     def _draw_rows(
         self, source: Logits, late: Logits, state: BatchState
-    ) -> tuple[Tensor, list[tuple[Group, Drawn]]]:
+    ) -> tuple[Tensor, list[tuple[Rows, Drawn]]]:
         """Argmax of the greedy rows of `source`, draws of the others from `late` (GREEDY04)."""
         plan = state.plan
         if any(group.reach for group in plan.groups):
@@ -125,7 +125,7 @@ class Sampler(nn.Module):
         for group in plan.groups:
             part = Rows(late.pick(group.rows), group, self.profile)
             result = self._draw(part, group.pick(noise), state)
-            drawn.append((group, result))
+            drawn.append((part, result))
             tokens = (
                 result.tokens
                 if group.rows is None
@@ -215,7 +215,7 @@ class Sampler(nn.Module):
         source: Logits,
         late: Logits,
         tokens: Tensor,
-        drawn: list[tuple[Group, Drawn]],
+        drawn: list[tuple[Rows, Drawn]],
         state: BatchState,
     ) -> Logprobs | None:
         plan = state.plan
@@ -223,7 +223,7 @@ class Sampler(nn.Module):
             return None
         stage, kind = self._mode(state)
         if stage == "processed":
-            source = _processed_rows(late, self.profile, drawn, movable=kind == "logprobs")
+            source = _processed_rows(late, drawn, movable=kind == "logprobs")
         values = Values(source, normalise=kind == "logprobs")
         return self._typed(gather(values, tokens, plan.num_logprobs, plan.explicit))
 
@@ -267,13 +267,11 @@ def _processed(rows: Rows, drawn: Drawn, *, movable: bool) -> Tensor:
     return scaled.masked_fill_(~drawn.mask(rows.logits), -torch.inf)
 
 
-def _processed_rows(
-    source: Logits, profile: Profile, drawn: list[tuple[Group, Drawn]], *, movable: bool
-) -> Logits:
+def _processed_rows(source: Logits, drawn: list[tuple[Rows, Drawn]], *, movable: bool) -> Logits:
     if not drawn:
         return source
-    rows = source.logits
-    for group, result in drawn:
-        part = _processed(Rows(source.pick(group.rows), group, profile), result, movable=movable)
-        rows = part if group.rows is None else rows.index_copy(0, group.rows, part)
-    return Logits(rows)
+    whole = source.logits
+    for rows, result in drawn:
+        part, places = _processed(rows, result, movable=movable), rows.group.rows
+        whole = part if places is None else whole.index_copy(0, places, part)
+    return Logits(whole)

@@ -115,10 +115,10 @@ def _normaliser_rounded(
 def _past_the_end(right: Logprobs, outcome: Outcome, batch: Batch, ids: Ids) -> dict[str, Any]:
     """Lanes past the row's end, filled with -inf, stand beside its own tokens at -inf."""
     width = outcome.raw.shape[1]
-    numbered = [r.params.logprob_token_ids is None for r in batch.requests]
-    empty = (right.values == -np.inf) & np.array(numbered, dtype=bool)[:, None]
     if right.values.shape[1] == width:
         return {}
+    numbered = [r.params.logprob_token_ids is None for r in batch.requests]
+    empty = (right.values == -np.inf) & np.array(numbered, dtype=bool)[:, None]
     lanes = width + np.arange(right.values.shape[1])
     return {"token_ids": np.where(empty, lanes, right.token_ids).astype(right.token_ids.dtype)}
 
